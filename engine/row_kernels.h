@@ -1,0 +1,42 @@
+// The position-wise kernels of a decoder layer, in f32, each on rows that the caller has split among
+// threads. Every one has a naive twin in tests/reference.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/mat_view.h"
+
+namespace espalier::engine {
+
+/// out[i] = x[i] / sqrt(mean(x²) + eps) · weight[i]  (Zhang & Sennrich 2019, "Root Mean Square Layer
+/// Normalization"). x and out: n elements; they may be the same.
+void rms_norm(std::span<const float> x, std::span<const float> weight, float eps,
+              std::span<float> out);
+
+/// x += y.
+void add(std::span<float> x, std::span<const float> y);
+
+/// out[i] = silu(gate[i]) · up[i], silu(z) = z / (1 + e^-z)  (Shazeer 2020, "GLU Variants Improve
+/// Transformer"). `gate_up` holds gate (n), then up (n).
+void swiglu(std::span<const float> gate_up, std::span<float> out);
+
+/// Cosines and sines of rotary position embedding: angle(p, i) = p · theta^(-2i/d), i < d/2
+/// (Su et al. 2021, "RoFormer"). Angles are computed in double.
+class RopeTable {
+ public:
+  RopeTable(size_t head_dim, double theta, size_t positions);
+  std::span<const float> cos(size_t position) const;  // head_dim / 2
+  std::span<const float> sin(size_t position) const;  // head_dim / 2
+
+ private:
+  size_t half_;
+  std::vector<float> cos_, sin_;
+};
+
+/// Rotates one head (d elements) in place; pairs are (i, i + d/2), as Hugging Face's `rotate_half`.
+void apply_rope(std::span<float> head, std::span<const float> cos, std::span<const float> sin);
+
+}  // namespace espalier::engine

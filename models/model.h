@@ -1,0 +1,68 @@
+// A model folder as Hugging Face publishes it, loaded: weights, forward pass, heads.
+//
+// Thread contract: forward_pass() is used by one thread at a time; everything else is const and may be
+// called from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/forward_pass.h"
+#include "engine/gemm.h"
+#include "engine/thread_pool.h"
+#include "models/model_config.h"
+
+namespace espalier::models {
+
+/// Called while weights are packed, from the loading thread.
+using LoadProgress = std::function<void(size_t bytes_done, size_t bytes_total)>;
+
+/// What a model takes in memory, in bytes.
+struct MemoryEstimate {
+  size_t packed_weights = 0;  // what the engine holds in its own format
+  size_t mapped_weights = 0;  // pages of the files that are read while it runs (the embedding table)
+  size_t workspace = 0;       // activations of a batch of the given size
+};
+
+class Model {
+ public:
+  /// Loads `folder`, packing one tensor at a time. Throws std::runtime_error with the file, the key and the reason for whatever is missing,
+  /// malformed, misshapen, or would change results and is not supported.
+  static Model load(const std::filesystem::path& folder,
+                    std::shared_ptr<const engine::GemmBackend> gemm,
+                    std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress);
+
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+  ~Model();
+
+  const ModelConfig& config() const;          // config.json
+  const EmbeddingConfig& embedding() const;   // sentence-transformers' files, or the defaults
+
+  engine::ForwardPass& forward_pass();
+
+  /// The embedding of a pooled hidden state (H): its first `dimensions` (all by default), then
+  /// L2-normalised if the model says so. 1 <= dimensions <= H.
+  std::vector<float> embed(std::span<const float> hidden, std::optional<size_t> dimensions) const;
+
+  /// The head's logit of token `id` for a hidden state (H), accumulated in f32. id < config().vocab_size.
+  float token_logit(std::span<const float> hidden, uint32_t id) const;
+
+ private:
+  struct Impl;
+  explicit Model(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What loading `config` would take, before it is loaded. `rows`: compact rows of a batch.
+MemoryEstimate estimate_memory(const ModelConfig& config, const engine::GemmBackend& gemm, size_t rows);
+
+}  // namespace espalier::models

@@ -1,0 +1,65 @@
+// What a front end submits to the scheduler, and what it gets back.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+namespace espalier::scheduler {
+
+using Clock = std::chrono::steady_clock;
+
+/// Which final hidden states of a sequence its head reads.
+enum class WantedRows : uint8_t { kLast, kAll };
+
+/// One input: the ids that the model sees, at least one. Checked against the vocabulary by the caller.
+struct Sequence {
+  std::vector<uint32_t> token_ids;
+  WantedRows wanted = WantedRows::kLast;
+};
+
+/// The inputs of one request: admitted all or none, results in the same order.
+struct Submission {
+  size_t model = 0;     // index into the scheduler's models
+  uint64_t tenant = 0;  // sequences of different tenants never share rows
+  std::vector<Sequence> sequences;
+  Clock::time_point deadline = Clock::time_point::max();
+};
+
+enum class FailureKind : uint8_t {
+  kNeverFits,     // larger than the server's limits: no point in retrying
+  kQueueFull,     // retry after `retry_after`
+  kShuttingDown,  // draining: retry elsewhere
+  kDeadline,      // its deadline passed before it was computed
+  kCancelled,     // the caller cancelled it
+  kCompute,       // the forward pass failed
+};
+
+struct Failure {
+  FailureKind kind = FailureKind::kCompute;
+  std::string message;
+  std::chrono::seconds retry_after{0};
+};
+
+/// Hidden states of one sequence: rows × H f32, row-major; one row for WantedRows::kLast.
+using HiddenStates = std::vector<float>;
+
+/// What one request cost.
+struct RequestStats {
+  size_t tokens = 0;             // full rows
+  double queue_seconds = 0;      // from admission until its first sequence was taken into a batch
+  double compute_seconds = 0;    // from then until its last sequence was done
+};
+
+struct Completed {
+  std::vector<HiddenStates> sequences;
+  RequestStats stats;
+};
+
+template <typename T>
+using Result = tl::expected<T, Failure>;
+
+}  // namespace espalier::scheduler

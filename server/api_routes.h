@@ -1,0 +1,25 @@
+// The API's routes: JSON → typed request → InferenceService → JSON.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "scheduler/scheduler.h"
+#include "server/http_server.h"
+#include "server/inference_service.h"
+#include "server/metrics.h"
+
+namespace espalier::server {
+
+/// What the routes need; all must outlive them.
+struct ApiContext {
+  const InferenceService* service = nullptr;
+  const scheduler::Scheduler* scheduler = nullptr;
+  Metrics* metrics = nullptr;
+  std::function<bool()> ready;  // false while draining: GET /health answers 503
+};
+
+/// POST /v1/embeddings, POST /v1/rerank, GET /health, GET /v1/models, GET /metrics.
+std::vector<Route> api_routes(const ApiContext& context);
+
+}  // namespace espalier::server

@@ -1,0 +1,72 @@
+// HTTP/1.1 on cpp-httplib, with its traps closed (see docs/decisions): a real listen backlog, a port in
+// use is an error, bodies counted after decoding, idle connections hold no thread, a vanished client is
+// noticed. The only file that includes httplib.h is http_server.cpp.
+//
+// Thread contract: handlers run on many threads at once; stop() may be called from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace espalier::server {
+
+struct HttpRequest {
+  std::string method;
+  std::string path;           // without the query string
+  std::string content_type;   // lower case, without parameters; empty if absent
+  std::string body;           // decoded
+  /// True once the client has closed its connection.
+  std::function<bool()> client_gone;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
+
+struct Route {
+  std::string method;  // "GET" or "POST"
+  std::string path;    // exact
+  HttpHandler handler;
+};
+
+struct HttpServerOptions {
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;                      // 0: any free one
+  size_t body_bytes_max = 32UL << 20U;       // after decoding; beyond: 413
+  size_t threads = 256;                      // requests in progress at once; more wait to be read
+  size_t idle_seconds_max = 60;              // an idle keep-alive connection is closed after it
+  size_t receive_seconds_max = 30;           // a sender that stalls longer is dropped
+};
+
+class HttpServer {
+ public:
+  /// What happened to one request, also when no route took it; called after the answer was written.
+  using RequestObserver =
+      std::function<void(const std::string& route, int status, double seconds)>;
+
+  HttpServer(HttpServerOptions options, std::vector<Route> routes, RequestObserver observer);
+  ~HttpServer();
+
+  /// Binds and listens; throws std::runtime_error (address in use, no such host …) with the mend.
+  /// Returns the port.
+  uint16_t bind();
+  /// Serves until stop(); returns when every connection's request has been answered.
+  void serve();
+  /// Stops accepting; requests that are being handled are finished and answered.
+  void stop();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace espalier::server

@@ -1,0 +1,40 @@
+// A model as the front end sees it: how to turn text into ids and hidden states into answers. The
+// commands fill it from the concrete types of text/ and models/.
+//
+// Thread contract: immutable once filled; its functions are called from many threads at once.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "text/rerank_prompt.h"
+#include "text/tokenizer.h"
+
+namespace espalier::server {
+
+struct ServedModel {
+  std::string name;             // in answers and in GET /v1/models
+  size_t scheduler_index = 0;   // Submission::model
+  const text::Tokenizer* tokenizer = nullptr;
+  size_t hidden_size = 0;       // H: the longest embedding
+  size_t vocab_size = 0;        // token ids that a client sends must be below it
+  size_t max_input_tokens = 0;  // of one input, special tokens included
+  std::map<std::string, std::string> prompts;  // by prompt_name
+  std::string default_prompt_name;             // empty: none
+
+  /// Hidden state (H) → embedding: cut to `dimensions`, then normalise.
+  std::function<std::vector<float>(std::span<const float> hidden, std::optional<size_t> dimensions)>
+      embed;
+
+  /// Absent when the model's tokenizer has no "yes" and "no", or no chat tokens: it cannot rerank.
+  std::optional<text::RerankPrompt> rerank_prompt;
+  /// Hidden state (H) → relevance in [0, 1].
+  std::function<float(std::span<const float> hidden)> relevance;
+};
+
+}  // namespace espalier::server

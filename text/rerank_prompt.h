@@ -1,0 +1,49 @@
+// Qwen3-Reranker's prompt as token ids: head + middle + tail.
+//
+//   head    <|im_start|>system … <|im_end|>\n<|im_start|>user\n          (added tokens recognised)
+//   middle  <Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}   (never recognised)
+//   tail    <|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n   (recognised)
+//
+// The three are tokenized apart and joined, as the model card does; the middle is one string filled by
+// concatenation, so nothing that a user sends can forge a special token or another field.
+//
+// Thread contract: immutable after construction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace espalier::text {
+
+/// The instruction that Qwen3-Reranker was trained with, for requests that name none.
+inline constexpr std::string_view kDefaultRerankInstruction =
+    "Given a web search query, retrieve relevant passages that answer the query";
+
+class RerankPrompt {
+ public:
+  /// Keeps a reference to `tokenizer`, which must outlive it.
+  explicit RerankPrompt(const Tokenizer& tokenizer);
+
+  struct Encoded {
+    std::vector<uint32_t> ids;
+    bool truncated = false;  // the middle was longer than max_tokens allowed, its end was cut
+  };
+  /// At most `max_tokens` ids; the end of the middle is cut, never head or tail. `max_tokens` must be
+  /// larger than fixed_tokens().
+  Encoded encode(std::string_view instruction, std::string_view query, std::string_view document,
+                 size_t max_tokens) const;
+
+  /// Tokens of head and tail together.
+  size_t fixed_tokens() const { return head_.size() + tail_.size(); }
+
+ private:
+  const Tokenizer* tokenizer_;
+  std::vector<uint32_t> head_, tail_;
+};
+
+}  // namespace espalier::text

@@ -1,0 +1,56 @@
+// A Hugging Face `tokenizer.json`, read once, giving exactly the ids of Hugging Face's `tokenizers`:
+// added tokens, NFC, the pre-tokenizer's regex, byte-level BPE, post-processor.
+//
+// Thread contract: a Tokenizer is immutable after load(); any number of threads may call it at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace espalier::text {
+
+struct EncodeOptions {
+  /// Apply the post-processor's template (for Qwen3-Embedding: append `<|endoftext|>`).
+  bool add_special_tokens = true;
+  /// Added tokens (`<|im_end|>` …) are recognised only where they lie wholly inside this many leading
+  /// bytes; behind them they are plain text. All (the default) is what Hugging Face does; 0 lets
+  /// user text forge nothing.
+  size_t added_tokens_within_bytes = SIZE_MAX;
+};
+
+class Tokenizer {
+ public:
+  /// Reads `path` (a tokenizer.json). Throws std::runtime_error naming the file, the key and the
+  /// reason for anything that is malformed or not supported.
+  static Tokenizer load(const std::filesystem::path& path);
+
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  /// The ids of `utf8`. Invalid UTF-8 is read as U+FFFD, as a lossy decoder would.
+  std::vector<uint32_t> encode(std::string_view utf8, const EncodeOptions& options = {}) const;
+
+  /// The ids that the post-processor puts before and after a text (often none, and one end token).
+  const std::vector<uint32_t>& prefix_tokens() const;
+  const std::vector<uint32_t>& suffix_tokens() const;
+
+  /// The id of an entry of the vocabulary or of an added token, by its exact content.
+  std::optional<uint32_t> token_id(std::string_view token) const;
+
+  /// One more than the largest id.
+  size_t id_count() const;
+
+ private:
+  struct Impl;
+  explicit Tokenizer(std::unique_ptr<const Impl> impl);
+  std::unique_ptr<const Impl> impl_;
+};
+
+}  // namespace espalier::text
