@@ -4,6 +4,7 @@
 // Thread contract: immutable once filled; its functions are called from many threads at once.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -24,6 +25,7 @@ struct ServedModel {
   size_t hidden_size = 0;       // H: the longest embedding
   size_t vocab_size = 0;        // token ids that a client sends must be below it
   size_t max_input_tokens = 0;  // of one input, special tokens included
+  std::chrono::seconds request_timeout{300};  // from admission; then 504
   std::map<std::string, std::string> prompts;  // by prompt_name
   std::string default_prompt_name;             // empty: none
 

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "server/commands/commands.h"
+#include "server/commands/progress_line.h"
+#include "server/commands/runtime.h"
+
+namespace espalier::commands {
+namespace {
+
+void row(const std::string& name, const std::string& value) {
+  std::cout << fmt::format("{:<16} {}\n", name, value);
+}
+
+/// One line, with its line breaks spelled out.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+void print_prompts(const models::EmbeddingConfig& embedding) {
+  row("prompts", embedding.prompts.empty() ? "none" : "");
+  for (const auto& [name, prompt] : embedding.prompts) {
+    const char* mark = name == embedding.default_prompt_name ? " (default)" : "";
+    std::cout << fmt::format("  {:<14} {}{}\n", name, quoted(prompt), mark);
+  }
+}
+
+}  // namespace
+
+int inspect(const Options& options) {
+  const auto folder = model_folder(options);
+  const auto config = models::read_model_config(folder);
+  const auto embedding = models::read_embedding_config(folder);
+  const auto tokenizer = text::Tokenizer::load(folder / "tokenizer.json");
+  const auto gemm = engine::make_openblas_gemm();
+  const auto memory = models::estimate_memory(config, *gemm, options.max_batch_tokens);
+
+  row("model", folder.string());
+  row("architecture", config.architecture.empty()
+                          ? config.model_type
+                          : config.model_type + " (" + config.architecture + ")");
+  row("layers", std::to_string(config.layers));
+  row("hidden size", std::to_string(config.hidden_size));
+  row("MLP size", std::to_string(config.intermediate_size));
+  row("heads", fmt::format("{} query, {} key-value, of {} dimensions", config.query_heads,
+                           config.kv_heads, config.head_dim));
+  row("positions", fmt::format("{} (RoPE theta {}); inputs up to {} tokens", config.max_positions,
+                               config.rope_theta, input_tokens_max(options, config)));
+  row("vocabulary",
+      fmt::format("{} rows, {} head; tokenizer has {} ids", config.vocab_size,
+                  config.tied_embeddings ? "tied" : "separate", tokenizer.id_count()));
+  row("weights", fmt::format("published as {}, computed in f32",
+                             config.torch_dtype.empty() ? "unknown type" : config.torch_dtype));
+  row("pooling",
+      fmt::format("last token, {}{}", embedding.normalize ? "L2-normalised" : "not normalised",
+                  embedding.from_sentence_transformers
+                      ? ""
+                      : " (assumed: no sentence-transformers files)"));
+  print_prompts(embedding);
+  row("kernels", gemm->description());
+  row("dedup", options.dedup);
+  row("memory", fmt::format("{} packed weights + {} mapped from file + {} for a batch of {} rows",
+                            byte_text(memory.packed_weights), byte_text(memory.mapped_weights),
+                            byte_text(memory.workspace), options.max_batch_tokens));
+  return EXIT_SUCCESS;
+}
+
+}  // namespace espalier::commands

@@ -1,0 +1,314 @@
+#include "server/commands/options.h"
+
+#include <toml++/toml.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+namespace espalier::commands {
+namespace {
+
+/// A mistake in what the user typed, set or wrote; the message is complete.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// "max-batch-tokens" → "ESPALIER_MAX_BATCH_TOKENS".
+std::string environment_name(const std::string& option) {
+  std::string name = "ESPALIER_";
+  for (const char c : option) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+/// Builds the CLI11 application over an Options object and keeps the table for the merge.
+class CommandLineParser {
+ public:
+  CommandLineParser(Options& options, const std::function<std::string()>& version_text)
+      : o_(options) {
+    app_.require_subcommand(0, 1);
+    app_.fallthrough(false);
+    app_.set_version_flag("--version", version_text,
+                          "Print version, commit and kernels, then exit");
+    app_.footer(
+        "Every option can also be set in a TOML file (--config FILE, key as the option's name) or "
+        "by the\n"
+        "environment variable that its help names; flags win over environment over file over "
+        "defaults.\n"
+        "ESPALIER_ISA=avx512|avx2|scalar caps the CPU instructions that are used.\n\n"
+        "Examples:\n"
+        "  espalier serve --port 8080\n"
+        "  echo '{\"text\": \"hello\"}' | espalier embed --prompt-name query\n"
+        "  echo '{\"text\": \"a big cat\"}' | espalier rerank --query 'what is a tiger'\n"
+        "`espalier COMMAND --help` explains the options of a command.");
+    add_serve();
+    add_embed();
+    add_rerank();
+    add_tokenize();
+    add_inspect();
+  }
+
+  CLI::App& app() { return app_; }
+
+  /// The chosen subcommand and its table; nullptr if none was named.
+  CLI::App* chosen() const {
+    const auto subcommands = app_.get_subcommands();
+    return subcommands.empty() ? nullptr : subcommands.front();
+  }
+  Command command() const { return commands_.at(chosen()); }
+
+  /// Fills the chosen command's options that no flag has set from `environment`, then from the
+  /// file.
+  void merge(const Environment& environment) {
+    auto& table = tables_.at(chosen());
+    take_environment("config", *table.at("config"), environment);
+    const auto file_values = read_file();
+    for (auto& [name, option] : table) {
+      if (name != "config") take_environment(name, *option, environment);
+      if (const auto value = file_values.find(name); value != file_values.end()) {
+        take(*option, value->second, o_.config + ": `" + name + "`");
+      }
+    }
+  }
+
+ private:
+  using Table = std::map<std::string, CLI::Option*>;
+
+  CLI::App* subcommand(Command command, const std::string& name, const std::string& description) {
+    CLI::App* sub = app_.add_subcommand(name, description);
+    commands_[sub] = command;
+    option(sub, "config", o_.config,
+           "TOML file with these options as keys (max-batch-tokens = 4096)");
+    option(sub, "model", o_.model,
+           "Model folder as published on Hugging Face (config.json, tokenizer.json, "
+           "model.safetensors); "
+           "without it, the bundled espalier-mini");
+    option(sub, "log-level", o_.log_level,
+           "Least severe messages on stderr: debug, info, warn, error")
+        ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+    return sub;
+  }
+
+  template <typename T>
+  CLI::Option* option(CLI::App* sub, const std::string& name, T& value,
+                      const std::string& description) {
+    CLI::Option* added = sub->add_option(
+        "--" + name, value, description + " [environment: " + environment_name(name) + "]");
+    // An empty default says nothing; its meaning is in the description.
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (!value.empty()) added->capture_default_str();
+    } else {
+      added->capture_default_str();
+    }
+    tables_[sub][name] = added;
+    return added;
+  }
+
+  void add_engine_options(CLI::App* sub) {
+    option(sub, "dtype", o_.dtype, "Number format of the matrix products: auto or f32; auto is f32")
+        ->check(CLI::IsMember({"auto", "f32"}));
+    option(sub, "dedup", o_.dedup,
+           "Shared prefixes are computed once (trie), once but for attention (radixmlp), or every "
+           "time (off)")
+        ->check(CLI::IsMember({"trie", "radixmlp", "off"}));
+    option(sub, "threads", o_.threads,
+           "Compute threads; 0: as many as the CPUs that the process may use")
+        ->check(CLI::Range(size_t{0}, size_t{1024}));
+    option(
+        sub, "max-batch-tokens", o_.max_batch_tokens,
+        "Rows that one batch computes at most: distinct prefixes, or all tokens with --dedup off")
+        ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
+    option(sub, "max-input-tokens", o_.max_input_tokens,
+           "Tokens of one input at most; 0: the model's maximum, but no more than 8192")
+        ->check(CLI::Range(size_t{0}, size_t{1} << 20U));
+  }
+
+  void add_serve() {
+    CLI::App* sub = subcommand(Command::kServe, "serve", "Run the HTTP server");
+    option(sub, "host", o_.host, "Address to listen on; 0.0.0.0 for all interfaces");
+    option(sub, "port", o_.port, "TCP port to listen on; 0: any free one")
+        ->check(CLI::Range(0, 65535));
+    add_engine_options(sub);
+    option(sub, "max-queue", o_.max_queue,
+           "Inputs that may wait; a request beyond it is answered 429, one with more inputs 400")
+        ->check(CLI::Range(size_t{1}, size_t{1} << 24U));
+    option(sub, "http-threads", o_.http_threads,
+           "Requests that are read, awaited and answered at once")
+        ->check(CLI::Range(size_t{1}, size_t{4096}));
+    option(sub, "max-body-mb", o_.max_body_mb, "Largest request body in MiB, after decompression")
+        ->check(CLI::Range(size_t{1}, size_t{1024}));
+    option(sub, "request-timeout", o_.request_timeout,
+           "Seconds until a waiting request is answered 504")
+        ->check(CLI::Range(size_t{1}, size_t{86400}));
+    option(sub, "drain-timeout", o_.drain_timeout,
+           "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
+        ->check(CLI::Range(size_t{0}, size_t{86400}));
+  }
+
+  void add_embed() {
+    CLI::App* sub = subcommand(
+        Command::kEmbed, "embed",
+        "Embed stdin, one {\"text\": …} a line, to stdout, one {\"embedding\": […]} a line");
+    option(sub, "prompt-name", o_.prompt_name,
+           "Prompt of the model to put before each text (`espalier inspect` lists them); none: the "
+           "text alone");
+    option(sub, "instruction", o_.instruction,
+           "Task in a sentence; each text becomes `Instruct: {instruction}\\nQuery:{text}`");
+    option(sub, "dimensions", o_.dimensions,
+           "Leading dimensions to keep before normalising; 0: all");
+    add_engine_options(sub);
+  }
+
+  void add_rerank() {
+    CLI::App* sub = subcommand(Command::kRerank, "rerank",
+                               "Score stdin, one {\"text\": …} a line, against a query: "
+                               "{\"index\", \"score\"} a line, best first");
+    option(sub, "query", o_.query, "The query (required)");
+    option(sub, "instruction", o_.instruction,
+           "What makes a document relevant; none: web search's");
+    add_engine_options(sub);
+  }
+
+  void add_tokenize() {
+    CLI::App* sub = subcommand(
+        Command::kTokenize, "tokenize",
+        "Tokenize stdin, one {\"text\": …} a line, to stdout, one {\"ids\": […]} a line");
+    tables_[sub]["add-special-tokens"] =
+        sub->add_flag("--add-special-tokens", o_.add_special_tokens,
+                      "Add what the tokenizer's post-processor adds, such as the end token "
+                      "[environment: ESPALIER_ADD_SPECIAL_TOKENS]");
+  }
+
+  void add_inspect() {
+    CLI::App* sub =
+        subcommand(Command::kInspect, "inspect",
+                   "Show a model: architecture, sizes, prompts, kernels, memory it will take");
+    add_engine_options(sub);
+  }
+
+  static void take(CLI::Option& option, const std::string& value, const std::string& source) {
+    if (option.count() > 0) return;
+    try {
+      option.add_result(value);
+      option.run_callback();
+    } catch (const CLI::Error& error) {
+      throw UsageError(source + " is set to '" + value + "', which is refused: " + error.what());
+    }
+  }
+
+  static void take_environment(const std::string& name, CLI::Option& option,
+                               const Environment& environment) {
+    const std::string variable = environment_name(name);
+    const char* value = environment(variable.c_str());
+    if (value != nullptr && *value != '\0') take(option, value, "environment variable " + variable);
+  }
+
+  /// The file's keys, checked against the options of all commands: one file may serve them all.
+  std::map<std::string, std::string> read_file() const {
+    std::map<std::string, std::string> values;
+    if (o_.config.empty()) return values;
+    toml::table file;
+    try {
+      file = toml::parse_file(o_.config);
+    } catch (const toml::parse_error& error) {
+      const auto& begin = error.source().begin;
+      throw UsageError(o_.config + (begin.line > 0 ? ", line " + std::to_string(begin.line) : "") +
+                       ": " + std::string(error.description()));
+    }
+    for (const auto& [key, node] : file) {
+      const std::string name(key.str());
+      if (name == "config" || !is_known(name)) {
+        throw UsageError(o_.config + ": unknown key `" + name +
+                         "`; the keys are the options' names: " + known_names());
+      }
+      values[name] = scalar_text(name, node);
+    }
+    return values;
+  }
+
+  std::string scalar_text(const std::string& name, const toml::node& node) const {
+    if (const auto* text = node.as_string()) return text->get();
+    if (const auto* number = node.as_integer()) return std::to_string(number->get());
+    if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+    throw UsageError(o_.config + ": `" + name + "` must be a string, an integer, true or false");
+  }
+
+  bool is_known(const std::string& name) const {
+    return std::any_of(tables_.begin(), tables_.end(),
+                       [&](const auto& table) { return table.second.count(name) > 0; });
+  }
+
+  std::string known_names() const {
+    std::set<std::string> names;
+    for (const auto& [sub, table] : tables_) {
+      for (const auto& [name, option] : table) names.insert(name);
+    }
+    names.erase("config");
+    std::string text;
+    for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+  }
+
+  Options& o_;
+  CLI::App app_{
+      "Espalier turns text into embeddings and rerank scores with Qwen3-style models on CPUs,\n"
+      "computing every shared prefix of a batch once.",
+      "espalier"};
+  std::map<const CLI::App*, Command> commands_;
+  std::map<const CLI::App*, Table> tables_;
+};
+
+CommandLine stop(int code, std::string text) {
+  CommandLine result;
+  result.exit_code = code;
+  result.text = std::move(text);
+  return result;
+}
+
+/// What no single option can check.
+void check_together(Command command, const Options& options) {
+  if (command == Command::kRerank && options.query.empty()) {
+    throw UsageError("--query is required: the text that the documents are scored against");
+  }
+  if (!options.prompt_name.empty() && !options.instruction.empty()) {
+    throw UsageError("--prompt-name and --instruction exclude each other; give one");
+  }
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments,
+                               const Environment& environment,
+                               const std::function<std::string()>& version_text) {
+  CommandLine result;
+  CommandLineParser parser(result.options, version_text);
+  try {
+    // CLI11 takes a vector from its back.
+    parser.app().parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    if (parser.chosen() == nullptr) {
+      return stop(arguments.empty() ? 2 : 0, parser.app().help());
+    }
+    parser.merge(environment);
+    result.command = parser.command();
+    check_together(result.command, result.options);
+    return result;
+  } catch (const CLI::CallForVersion& call) {
+    return stop(0, std::string(call.what()) + "\n");
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App* chosen = parser.chosen();
+    return stop(0, chosen != nullptr ? chosen->help("espalier") : parser.app().help());
+  } catch (const CLI::Error& error) {
+    const CLI::App* chosen = parser.chosen();
+    const std::string command = chosen != nullptr ? " " + chosen->get_name() : "";
+    return stop(2, "espalier: " + std::string(error.what()) + "\nRun `espalier" + command +
+                       " --help` for the options.\n");
+  } catch (const UsageError& error) {
+    return stop(2, "espalier: " + std::string(error.what()) + "\n");
+  }
+}
+
+}  // namespace espalier::commands

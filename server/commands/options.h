@@ -1,0 +1,67 @@
+// The command line: one table of options, each also a key of the TOML file and an environment
+// variable.
+//
+//   --max-batch-tokens 512   >   ESPALIER_MAX_BATCH_TOKENS=512   >   max-batch-tokens = 512   >
+//   default
+//
+// CLI11 parses flags alone; environment and file are merged here, explicitly, because CLI11 2.1
+// lets a file win over the environment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace espalier::commands {
+
+enum class Command : uint8_t { kServe, kEmbed, kRerank, kTokenize, kInspect };
+
+struct Options {
+  std::string config;  // TOML file; empty: none
+  std::string model;   // folder; empty: the bundled model
+  std::string dtype = "auto";
+  std::string dedup = "trie";
+  std::string log_level = "info";
+  size_t threads = 0;  // 0: the CPUs that the process may use
+  size_t max_batch_tokens = 4096;
+  size_t max_input_tokens = 0;  // 0: the model's, at most 8 192
+
+  // serve
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;
+  size_t http_threads = 256;
+  size_t max_body_mb = 32;
+  size_t max_queue = 16384;
+  size_t request_timeout = 300;
+  size_t drain_timeout = 30;
+
+  // embed, rerank, tokenize
+  std::string prompt_name;
+  std::string instruction;
+  std::string query;
+  size_t dimensions = 0;  // 0: all
+  bool add_special_tokens = false;
+};
+
+/// What the command line asks for: a command with its options, or a text to print and an exit code.
+struct CommandLine {
+  Command command = Command::kServe;
+  Options options;
+  std::optional<int> exit_code;  // set: print `text` (stderr unless 0) and exit
+  std::string text;
+};
+
+/// Looks up an environment variable; null if unset.
+using Environment = std::function<const char*(const char* name)>;
+
+/// Parses `arguments` (without the program's name). Never throws for what a user typed; that comes
+/// back as exit_code 2 with a text that names the option and where its value came from.
+/// `version_text` is asked only for --version.
+CommandLine parse_command_line(const std::vector<std::string>& arguments,
+                               const Environment& environment,
+                               const std::function<std::string()>& version_text);
+
+}  // namespace espalier::commands

@@ -1,0 +1,133 @@
+#include "server/commands/runtime.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "server/commands/bundled_model.h"
+#include "server/commands/progress_line.h"
+
+namespace espalier::commands {
+namespace {
+
+/// --max-input-tokens when it is not given: long enough for documents, bounded for everyone's
+/// latency.
+constexpr size_t kDefaultInputTokensMax = 8192;
+/// Full rows of a batch cost no computing, but memory for their ids and maps.
+constexpr size_t kFullRowsPerCompactRow = 16;
+
+std::unique_ptr<models::Model> load_model(const std::filesystem::path& folder,
+                                          std::shared_ptr<const engine::GemmBackend> gemm,
+                                          std::shared_ptr<engine::ThreadPool> pool) {
+  ProgressLine progress;
+  auto model = std::make_unique<models::Model>(
+      models::Model::load(folder, std::move(gemm), std::move(pool), [&](size_t done, size_t total) {
+        progress.update([&] {
+          return fmt::format(
+              "loading {}: {:.0f} % ({} of {})", folder.string(),
+              100.0 * static_cast<double>(done) / static_cast<double>(std::max<size_t>(total, 1)),
+              byte_text(done), byte_text(total));
+        });
+      }));
+  spdlog::info("loaded {} in {:.2f} s", folder.string(), progress.seconds());
+  return model;
+}
+
+/// P(yes) of Qwen3-Reranker: softmax over the logits of `no` and `yes`, which is sigmoid(yes - no).
+float relevance(const models::Model& model, uint32_t yes, uint32_t no,
+                std::span<const float> hidden) {
+  const double difference =
+      static_cast<double>(model.token_logit(hidden, yes)) - model.token_logit(hidden, no);
+  return static_cast<float>(1.0 / (1.0 + std::exp(-difference)));
+}
+
+}  // namespace
+
+std::filesystem::path model_folder(const Options& options) {
+  if (options.model.empty()) return find_bundled_model();
+  std::error_code error;
+  if (!std::filesystem::is_directory(options.model, error)) {
+    throw std::runtime_error(
+        "--model " + options.model +
+        " is not a folder; it must be one that holds config.json, tokenizer.json and "
+        "model.safetensors");
+  }
+  // Without "." and a trailing slash the last part is the model's name.
+  return std::filesystem::canonical(options.model);
+}
+
+size_t input_tokens_max(const Options& options, const models::ModelConfig& config) {
+  if (options.max_input_tokens == 0) return std::min(kDefaultInputTokensMax, config.max_positions);
+  if (options.max_input_tokens > config.max_positions) {
+    throw std::runtime_error(
+        fmt::format("--max-input-tokens {} is more than the model's {} positions",
+                    options.max_input_tokens, config.max_positions));
+  }
+  return options.max_input_tokens;
+}
+
+engine::DedupMode dedup_mode(const Options& options) {
+  if (options.dedup == "off") return engine::DedupMode::kOff;
+  if (options.dedup == "radixmlp") return engine::DedupMode::kRadixMlp;
+  return engine::DedupMode::kTrie;
+}
+
+Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
+    : folder_(model_folder(options)),
+      gemm_(engine::make_openblas_gemm()),
+      pool_(std::make_shared<engine::ThreadPool>(options.threads > 0 ? options.threads
+                                                                     : engine::usable_cpus())) {
+  spdlog::info("kernels: {}; compute threads: {}", gemm_->description(), pool_->size());
+  tokenizer_ =
+      std::make_unique<const text::Tokenizer>(text::Tokenizer::load(folder_ / "tokenizer.json"));
+  model_ = load_model(folder_, gemm_, pool_);
+
+  scheduler::SchedulerLimits limits;
+  limits.dedup = dedup_mode(options);
+  limits.batch_rows_max = options.max_batch_tokens;
+  limits.batch_full_rows_max =
+      std::max(limits.batch_full_rows_max, kFullRowsPerCompactRow * options.max_batch_tokens);
+  limits.sequence_tokens_max = input_tokens_max(options, model_->config());
+  limits.queue_tickets_max = options.max_queue;
+  scheduler_ = std::make_unique<scheduler::Scheduler>(
+      std::vector<engine::ForwardPass*>{&model_->forward_pass()}, limits, observer);
+  service_ = std::make_unique<server::InferenceService>(served_model(options), *scheduler_);
+}
+
+server::ServedModel Runtime::served_model(const Options& options) const {
+  server::ServedModel served;
+  served.name = folder_.filename().string();
+  served.tokenizer = tokenizer_.get();
+  served.hidden_size = model_->config().hidden_size;
+  served.vocab_size = model_->config().vocab_size;
+  served.max_input_tokens = input_tokens_max(options, model_->config());
+  served.request_timeout = std::chrono::seconds(options.request_timeout);
+  served.prompts = model_->embedding().prompts;
+  served.default_prompt_name = model_->embedding().default_prompt_name;
+  served.embed = [model = model_.get()](std::span<const float> hidden,
+                                        std::optional<size_t> dimensions) {
+    return model->embed(hidden, dimensions);
+  };
+
+  const auto yes = tokenizer_->token_id("yes");
+  const auto no = tokenizer_->token_id("no");
+  if (!yes || !no) {
+    spdlog::info("this model cannot rerank: its tokenizer has no `yes` and `no`");
+    return served;
+  }
+  try {
+    served.rerank_prompt.emplace(*tokenizer_);
+  } catch (const std::runtime_error& error) {
+    spdlog::info("this model cannot rerank: {}", error.what());
+    return served;
+  }
+  served.relevance = [model = model_.get(), yes = *yes, no = *no](std::span<const float> hidden) {
+    return relevance(*model, yes, no, hidden);
+  };
+  return served;
+}
+
+}  // namespace espalier::commands

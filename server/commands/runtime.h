@@ -1,0 +1,49 @@
+// Everything behind the front end, wired: tokenizer, model, threads, scheduler, service. The one
+// place that knows the concrete types of every folder.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "engine/gemm.h"
+#include "engine/thread_pool.h"
+#include "models/model.h"
+#include "scheduler/scheduler.h"
+#include "server/commands/options.h"
+#include "server/inference_service.h"
+#include "text/tokenizer.h"
+
+namespace espalier::commands {
+
+/// The folder that `options.model` names, or the bundled model's. Throws std::runtime_error if it
+/// is none.
+std::filesystem::path model_folder(const Options& options);
+
+/// The longest input, special tokens included: --max-input-tokens, checked against the model's
+/// maximum.
+size_t input_tokens_max(const Options& options, const models::ModelConfig& config);
+
+engine::DedupMode dedup_mode(const Options& options);
+
+/// Members are destroyed in reverse order: the scheduler's threads end before the model goes.
+class Runtime {
+ public:
+  /// Loads the model with progress on stderr. `observer` may be null and must outlive the runtime.
+  Runtime(const Options& options, scheduler::SchedulerObserver* observer);
+
+  const server::InferenceService& service() const { return *service_; }
+  scheduler::Scheduler& scheduler() { return *scheduler_; }
+
+ private:
+  server::ServedModel served_model(const Options& options) const;
+
+  std::filesystem::path folder_;
+  std::unique_ptr<const text::Tokenizer> tokenizer_;
+  std::shared_ptr<const engine::GemmBackend> gemm_;
+  std::shared_ptr<engine::ThreadPool> pool_;
+  std::unique_ptr<models::Model> model_;
+  std::unique_ptr<scheduler::Scheduler> scheduler_;
+  std::unique_ptr<server::InferenceService> service_;
+};
+
+}  // namespace espalier::commands

@@ -1,0 +1,11 @@
+// What `espalier --version` prints.
+#pragma once
+
+#include <string>
+
+namespace espalier::commands {
+
+/// "espalier 0.1.0 (commit …)" and, on a second line, the kernels that this CPU will use.
+std::string version_text();
+
+}  // namespace espalier::commands
