@@ -25,6 +25,8 @@ sigset_t taken_signals() {
 ShutdownSignals::ShutdownSignals() {
   const sigset_t set = taken_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  // A shell starts background jobs with SIGINT ignored; an ignored signal may never be delivered.
+  for (const int ignored : {SIGTERM, SIGINT}) signal(ignored, SIG_DFL);
   waiter_ = std::thread([this] { wait_for_signals(); });
 }
 

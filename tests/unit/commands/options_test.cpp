@@ -1,0 +1,154 @@
+#include "server/commands/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace espalier::commands {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class OptionsTest : public ::testing::Test {
+ protected:
+  OptionsTest() : file_(::testing::TempDir() + "espalier_options_test.toml") {}
+  ~OptionsTest() override { std::remove(file_.c_str()); }
+
+  void write_file(const std::string& text) { std::ofstream(file_) << text; }
+
+  CommandLine parse(const std::vector<std::string>& arguments) const {
+    return parse_command_line(
+        arguments,
+        [this](const char* name) -> const char* {
+          const auto found = environment_.find(name);
+          return found == environment_.end() ? nullptr : found->second.c_str();
+        },
+        [] { return std::string("espalier 1.2.3"); });
+  }
+
+  std::string file_;
+  std::map<std::string, std::string> environment_;
+};
+
+TEST_F(OptionsTest, DefaultsApplyWhenNothingIsSet) {
+  const auto line = parse({"serve"});
+  ASSERT_FALSE(line.exit_code) << line.text;
+  EXPECT_EQ(line.command, Command::kServe);
+  EXPECT_EQ(line.options.port, 8080);
+  EXPECT_EQ(line.options.host, "127.0.0.1");
+  EXPECT_EQ(line.options.max_batch_tokens, 4096U);
+}
+
+TEST_F(OptionsTest, FileWinsOverDefault) {
+  write_file("port = 1001\n");
+  EXPECT_EQ(parse({"serve", "--config", file_}).options.port, 1001);
+}
+
+TEST_F(OptionsTest, EnvironmentWinsOverFile) {
+  write_file("port = 1001\nthreads = 3\n");
+  environment_["ESPALIER_PORT"] = "1002";
+  const auto options = parse({"serve", "--config", file_}).options;
+  EXPECT_EQ(options.port, 1002);
+  EXPECT_EQ(options.threads, 3U);
+}
+
+TEST_F(OptionsTest, FlagWinsOverEnvironmentAndFile) {
+  write_file("port = 1001\n");
+  environment_["ESPALIER_PORT"] = "1002";
+  EXPECT_EQ(parse({"serve", "--port", "1003", "--config", file_}).options.port, 1003);
+}
+
+TEST_F(OptionsTest, TheFileCanBeNamedByTheEnvironment) {
+  write_file("max-batch-tokens = 99\n");
+  environment_["ESPALIER_CONFIG"] = file_;
+  EXPECT_EQ(parse({"embed"}).options.max_batch_tokens, 99U);
+}
+
+TEST_F(OptionsTest, OneFileServesAllCommands) {
+  write_file("port = 1001\nquery = \"tiger\"\nadd-special-tokens = true\n");
+  EXPECT_EQ(parse({"rerank", "--config", file_}).options.query, "tiger");
+  EXPECT_TRUE(parse({"tokenize", "--config", file_}).options.add_special_tokens);
+}
+
+TEST_F(OptionsTest, AnEmptyVariableIsUnset) {
+  environment_["ESPALIER_PORT"] = "";
+  EXPECT_EQ(parse({"serve"}).options.port, 8080);
+}
+
+TEST_F(OptionsTest, ABadVariableIsNamed) {
+  environment_["ESPALIER_PORT"] = "eighty";
+  const auto line = parse({"serve"});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, AllOf(HasSubstr("ESPALIER_PORT"), HasSubstr("eighty")));
+}
+
+TEST_F(OptionsTest, ABadValueInTheFileNamesFileAndKey) {
+  write_file("dedup = \"sometimes\"\n");
+  const auto line = parse({"serve", "--config", file_});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, AllOf(HasSubstr(file_), HasSubstr("dedup"), HasSubstr("radixmlp")));
+}
+
+TEST_F(OptionsTest, AnUnknownKeyInTheFileIsRefusedWithTheKnownOnes) {
+  write_file("prot = 80\n");
+  const auto line = parse({"serve", "--config", file_});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, AllOf(HasSubstr("prot"), HasSubstr("port")));
+}
+
+TEST_F(OptionsTest, AMalformedFileNamesItsLine) {
+  write_file("port = 80\nhost = [\n");
+  const auto line = parse({"serve", "--config", file_});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, AllOf(HasSubstr(file_), HasSubstr("line")));
+}
+
+TEST_F(OptionsTest, AMissingFileIsAnError) {
+  const auto line = parse({"serve", "--config", file_});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, HasSubstr(file_));
+}
+
+TEST_F(OptionsTest, AnUnknownFlagIsRefusedWithAPointerToTheHelp) {
+  const auto line = parse({"serve", "--prot", "80"});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, AllOf(HasSubstr("--prot"), HasSubstr("espalier serve --help")));
+}
+
+TEST_F(OptionsTest, EveryOptionIsExplainedWithItsVariableAndDefault) {
+  const auto line = parse({"serve", "--help"});
+  EXPECT_EQ(line.exit_code, 0);
+  EXPECT_THAT(line.text, AllOf(HasSubstr("ESPALIER_MAX_BATCH_TOKENS"), HasSubstr("=4096"),
+                               HasSubstr("--drain-timeout"), HasSubstr("=30")));
+}
+
+TEST_F(OptionsTest, RerankNeedsAQueryFromSomewhere) {
+  EXPECT_EQ(parse({"rerank"}).exit_code, 2);
+  environment_["ESPALIER_QUERY"] = "tiger";
+  EXPECT_FALSE(parse({"rerank"}).exit_code);
+}
+
+TEST_F(OptionsTest, PromptNameAndInstructionExcludeEachOther) {
+  EXPECT_EQ(parse({"embed", "--prompt-name", "query", "--instruction", "Find it"}).exit_code, 2);
+}
+
+TEST_F(OptionsTest, VersionIsPrinted) {
+  const auto line = parse({"--version"});
+  EXPECT_EQ(line.exit_code, 0);
+  EXPECT_EQ(line.text, "espalier 1.2.3\n");
+}
+
+TEST_F(OptionsTest, NoCommandShowsTheCommands) {
+  const auto line = parse({});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, AllOf(HasSubstr("serve"), HasSubstr("inspect")));
+}
+
+}  // namespace
+}  // namespace espalier::commands
