@@ -53,7 +53,11 @@ class Model {
   /// L2-normalised if the model says so. 1 <= dimensions <= H.
   std::vector<float> embed(std::span<const float> hidden, std::optional<size_t> dimensions) const;
 
+  /// Whether token_logit() works: untied models may come without `lm_head.weight`, and then only embed.
+  bool has_head() const;
+
   /// The head's logit of token `id` for a hidden state (H), accumulated in f32. id < config().vocab_size.
+  /// Throws std::runtime_error when there is no head.
   float token_logit(std::span<const float> hidden, uint32_t id) const;
 
  private:

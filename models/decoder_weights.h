@@ -1,0 +1,63 @@
+// The weights of a causal decoder, packed for a GEMM backend as its layers use them.
+//
+// Thread contract: loading is one thread's; what it returns is immutable.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/gemm.h"
+#include "engine/safetensors.h"
+#include "models/model_config.h"
+#include "models/weight_files.h"
+
+namespace espalier::models {
+
+/// One layer. Q = query_heads · head_dim, K = kv_heads · head_dim, I = intermediate_size.
+///
+/// The last layer computes queries for fewer rows than keys and values, so there the two are apart
+/// (`query`, `key_value`); in the others they are one product (`query_key_value`).
+struct LayerWeights {
+  std::vector<float> input_norm;                          // (H)
+  std::unique_ptr<engine::PackedMatrix> query_key_value;  // (Q + 2K × H), null in the last layer
+  std::unique_ptr<engine::PackedMatrix> query;            // (Q × H), the last layer's
+  std::unique_ptr<engine::PackedMatrix> key_value;        // (2K × H), the last layer's
+  std::vector<float> query_norm, key_norm;                // (head_dim)
+  std::unique_ptr<engine::PackedMatrix> output;           // (H × Q)
+  std::vector<float> post_attention_norm;                 // (H)
+  std::unique_ptr<engine::PackedMatrix> gate_up;          // (2I × H)
+  std::unique_ptr<engine::PackedMatrix> down;             // (H × I)
+};
+
+struct DecoderWeights {
+  engine::TensorView token_embeddings;  // (vocab × H), in the file's map
+  std::vector<LayerWeights> layers;
+  std::vector<float> final_norm;  // (H)
+};
+
+/// Every tensor of a Qwen3 decoder of this configuration, without `lm_head.weight`. The table of
+/// token embeddings must have exactly vocab_size rows, as for Hugging Face.
+std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
+
+/// The table that the head reads: `lm_head.weight` or, when embeddings are tied, the token
+/// embeddings. Its name is empty when an untied model comes without a head, as pure embedding
+/// models do.
+ExpectedTensor head_tensor(const ModelConfig& config, const WeightFiles& files);
+
+/// Throws std::runtime_error naming file, tensor and reason unless `files` has every tensor that
+/// the configuration needs, in the right shape, and none that would change results but is not read.
+void check_tensors(const ModelConfig& config, const WeightFiles& files);
+
+/// Packs layer by layer, releasing the pages of what is packed; `packed(bytes)` is called after
+/// each tensor with its bytes in the file. The files must have passed check_tensors() and outlive
+/// the result.
+DecoderWeights load_decoder_weights(const ModelConfig& config, const WeightFiles& files,
+                                    const engine::GemmBackend& gemm,
+                                    const std::function<void(size_t bytes)>& packed);
+
+/// Bytes that load_decoder_weights() takes in the backend's format, without the table in the map.
+size_t packed_weight_bytes(const ModelConfig& config, const engine::GemmBackend& gemm);
+
+}  // namespace espalier::models

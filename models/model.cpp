@@ -1,0 +1,94 @@
+#include "models/model.h"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "models/causal_decoder.h"
+#include "models/decoder_weights.h"
+#include "models/heads.h"
+#include "models/weight_files.h"
+#include "models/workspace.h"
+
+namespace espalier::models {
+namespace {
+
+/// Bytes in the files of what load_decoder_weights() packs: everything but the token embeddings.
+size_t bytes_to_pack(const ModelConfig& config, const WeightFiles& files) {
+  size_t bytes = 0;
+  for (const ExpectedTensor& expected : expected_tensors(config)) {
+    bytes += files.tensor(expected).data.size();
+  }
+  return bytes - files.tensor(expected_tensors(config).front()).data.size();
+}
+
+}  // namespace
+
+struct Model::Impl {
+  ModelConfig config;
+  EmbeddingConfig embedding;
+  WeightFiles files;
+  std::optional<engine::TensorView> head;  // (vocab × H), in the map of `files`
+  CausalDecoder decoder;                   // its table of token embeddings is there too
+};
+
+Model Model::load(const std::filesystem::path& folder,
+                  std::shared_ptr<const engine::GemmBackend> gemm,
+                  std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress) {
+  const ModelConfig config = read_model_config(folder);
+  EmbeddingConfig embedding = read_embedding_config(folder);
+  WeightFiles files = WeightFiles::open(folder);
+  check_tensors(config, files);
+
+  const ExpectedTensor head_name = head_tensor(config, files);
+  std::optional<engine::TensorView> head;
+  if (!head_name.name.empty()) head = files.tensor(head_name);
+
+  const size_t total = bytes_to_pack(config, files);
+  size_t done = 0;
+  const auto report = [&](size_t bytes) {
+    done += bytes;
+    if (progress) progress(done, total);
+  };
+  DecoderWeights weights = load_decoder_weights(config, files, *gemm, report);
+  return Model(std::unique_ptr<Impl>(new Impl{
+      .config = config,
+      .embedding = std::move(embedding),
+      .files = std::move(files),
+      .head = std::move(head),
+      .decoder = CausalDecoder(config, std::move(weights), std::move(gemm), std::move(pool))}));
+}
+
+Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+Model::~Model() = default;
+
+const ModelConfig& Model::config() const { return impl_->config; }
+const EmbeddingConfig& Model::embedding() const { return impl_->embedding; }
+engine::ForwardPass& Model::forward_pass() { return impl_->decoder; }
+bool Model::has_head() const { return impl_->head.has_value(); }
+
+std::vector<float> Model::embed(std::span<const float> hidden,
+                                std::optional<size_t> dimensions) const {
+  return pooled_embedding(hidden, dimensions.value_or(hidden.size()), impl_->embedding.normalize);
+}
+
+float Model::token_logit(std::span<const float> hidden, uint32_t id) const {
+  if (!impl_->head) {
+    throw std::runtime_error(
+        "the model cannot score: its embeddings are untied and it has no lm_head.weight");
+  }
+  return head_logit(*impl_->head, hidden, id);
+}
+
+MemoryEstimate estimate_memory(const ModelConfig& config, const engine::GemmBackend& gemm,
+                               size_t rows) {
+  const bool half = config.torch_dtype == "bfloat16" || config.torch_dtype == "float16";
+  const size_t table = config.vocab_size * config.hidden_size * (half ? 2 : sizeof(float));
+  return {.packed_weights = packed_weight_bytes(config, gemm),
+          .mapped_weights = config.tied_embeddings ? table : 2 * table,
+          .workspace = workspace_bytes(config, rows)};
+}
+
+}  // namespace espalier::models
