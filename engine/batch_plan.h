@@ -42,10 +42,10 @@ struct SequenceEnd {
 
 struct BatchPlan {
   DedupMode dedup = DedupMode::kTrie;
-  std::vector<uint32_t> token_ids;    // (C)
-  std::vector<uint32_t> positions;    // (C) position in the sequence, for RoPE
-  std::vector<TrieNode> nodes;        // preorder; several roots are allowed (one per tenant, at least)
-  std::vector<SequenceEnd> ends;      // (S) in the order in which the sequences were given
+  std::vector<uint32_t> token_ids;  // (C)
+  std::vector<uint32_t> positions;  // (C) position in the sequence, for RoPE
+  std::vector<TrieNode> nodes;    // preorder; several roots are allowed (one per tenant, at least)
+  std::vector<SequenceEnd> ends;  // (S) in the order in which the sequences were given
   std::vector<uint32_t> wanted_rows;  // (W) sorted, unique: final hidden states that will be read
 
   // Maps between full and compact rows; built for kRadixMlp, empty otherwise.

@@ -21,8 +21,8 @@ class PackedMatrix {
   virtual size_t inputs() const = 0;
 };
 
-/// Thread contract: const calls from one thread at a time per pool; the backend keeps no state between
-/// calls.
+/// Thread contract: const calls from one thread at a time per pool; the backend keeps no state
+/// between calls.
 class GemmBackend {
  public:
   virtual ~GemmBackend() = default;
@@ -33,8 +33,8 @@ class GemmBackend {
   /// Bytes that pack() takes for a matrix of `outputs` × `inputs`.
   virtual size_t packed_bytes(size_t outputs, size_t inputs) const = 0;
 
-  /// Packs the matrices of `stacked`, each (outputs_i × inputs), one below the other into one: fused
-  /// QKV and gate-up products.
+  /// Packs the matrices of `stacked`, each (outputs_i × inputs), one below the other into one:
+  /// fused QKV and gate-up products.
   virtual std::unique_ptr<PackedMatrix> pack(std::span<const TensorView> stacked) const = 0;
 
   /// y = x · wᵀ for x (M × inputs) and y (M × outputs), split over the pool's threads. M may be 0.

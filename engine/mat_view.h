@@ -33,8 +33,7 @@ struct MatView {
   }
 
   operator MatView<const T>() const  // NOLINT: adding const is harmless
-    requires(!std::is_const_v<T>)
-  {
+      requires(!std::is_const_v<T>) {
     return {data, rows, cols, stride};
   }
 };

@@ -1,5 +1,5 @@
-// The position-wise kernels of a decoder layer, in f32, each on rows that the caller has split among
-// threads. Every one has a naive twin in tests/reference.
+// The position-wise kernels of a decoder layer, in f32, each on rows that the caller has split
+// among threads. Every one has a naive twin in tests/reference.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace espalier::engine {
 
-/// out[i] = x[i] / sqrt(mean(x²) + eps) · weight[i]  (Zhang & Sennrich 2019, "Root Mean Square Layer
-/// Normalization"). x and out: n elements; they may be the same.
+/// out[i] = x[i] / sqrt(mean(x²) + eps) · weight[i]  (Zhang & Sennrich 2019, "Root Mean Square
+/// Layer Normalization"). x and out: n elements; they may be the same.
 void rms_norm(std::span<const float> x, std::span<const float> weight, float eps,
               std::span<float> out);
 

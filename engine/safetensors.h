@@ -1,8 +1,9 @@
 // A memory-mapped safetensors file. Layout: u64 little-endian header length, JSON header
 // {name: {dtype, shape, data_offsets: [begin, end)}}, then the data.
 //
-// The file is hostile until checked: open() verifies every bound (header length, offsets, shape × dtype
-// size, overlap, duplicates) and throws std::runtime_error with the file, the tensor and the reason.
+// The file is hostile until checked: open() verifies every bound (header length, offsets, shape ×
+// dtype size, overlap, duplicates) and throws std::runtime_error with the file, the tensor and the
+// reason.
 //
 // Thread contract: immutable after open(); any number of readers.
 #pragma once
@@ -49,7 +50,8 @@ class SafetensorsFile {
     std::map<std::string, Entry> entries;
     std::map<std::string, std::string> other_dtypes;  // name -> dtype
   };
-  static Header parse_header(std::string_view json, size_t data_bytes, const std::string& file_name);
+  static Header parse_header(std::string_view json, size_t data_bytes,
+                             const std::string& file_name);
 
   SafetensorsFile(SafetensorsFile&&) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
@@ -59,8 +61,8 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& other_dtypes() const;
   const std::filesystem::path& path() const;
 
-  /// Tells the kernel that a tensor's pages are not needed for now (they come back from the file when
-  /// read): resident memory stays bounded while weights are packed one by one.
+  /// Tells the kernel that a tensor's pages are not needed for now (they come back from the file
+  /// when read): resident memory stays bounded while weights are packed one by one.
   void release_pages(const TensorView& tensor) const;
 
  private:

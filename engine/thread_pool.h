@@ -20,9 +20,9 @@ class ThreadPool {
 
   size_t size() const;
 
-  /// Calls `body(task, worker)` once for each task in [0, tasks), in any order, and returns when all are
-  /// done. `worker` in [0, size()) names the thread, for per-thread scratch. The first exception that a
-  /// body throws is rethrown here, after the others have finished.
+  /// Calls `body(task, worker)` once for each task in [0, tasks), in any order, and returns when
+  /// all are done. `worker` in [0, size()) names the thread, for per-thread scratch. The first
+  /// exception that a body throws is rethrown here, after the others have finished.
   void parallel_for(size_t tasks, const std::function<void(size_t task, size_t worker)>& body);
 
  private:
@@ -30,8 +30,8 @@ class ThreadPool {
   std::unique_ptr<Impl> impl_;
 };
 
-/// CPUs that this process may use: the affinity mask, bounded by the cgroup's CPU quota (v1 and v2),
-/// rounded up; at least 1.
+/// CPUs that this process may use: the affinity mask, bounded by the cgroup's CPU quota (v1 and
+/// v2), rounded up; at least 1.
 size_t usable_cpus();
 
 }  // namespace espalier::engine

@@ -1,0 +1,85 @@
+#include "engine/row_kernels.h"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "engine/row_loops.h"
+#include "engine/row_loops_tables.h"
+
+namespace espalier::engine {
+namespace {
+
+/// Lengths that disagree are a mistake in the program; memory would be overrun.
+void require_equal(const char* kernel, size_t a, size_t b) {
+  if (a == b) return;
+  throw std::invalid_argument(std::string(kernel) + ": lengths " + std::to_string(a) + " and " +
+                              std::to_string(b) + " disagree");
+}
+
+}  // namespace
+
+const RowLoops& row_loops_for(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return kAvx512RowLoops;
+  if (isa == Isa::kAvx2) return kAvx2RowLoops;
+#endif
+  (void)isa;
+  return kScalarRowLoops;
+}
+
+const RowLoops& row_loops() {
+  static const RowLoops& chosen = row_loops_for(usable_isa());
+  return chosen;
+}
+
+void rms_norm(std::span<const float> x, std::span<const float> weight, float eps,
+              std::span<float> out) {
+  require_equal("rms_norm", x.size(), weight.size());
+  require_equal("rms_norm", x.size(), out.size());
+  if (x.empty()) return;
+  row_loops().rms_norm(x.data(), weight.data(), eps, x.size(), out.data());
+}
+
+void add(std::span<float> x, std::span<const float> y) {
+  require_equal("add", x.size(), y.size());
+  row_loops().add(x.data(), y.data(), x.size());
+}
+
+void swiglu(std::span<const float> gate_up, std::span<float> out) {
+  require_equal("swiglu", gate_up.size(), 2 * out.size());
+  row_loops().swiglu(gate_up.data(), gate_up.data() + out.size(), out.size(), out.data());
+}
+
+RopeTable::RopeTable(size_t head_dim, double theta, size_t positions) : half_(head_dim / 2) {
+  require_equal("RopeTable", head_dim, 2 * half_);
+  std::vector<double> frequencies(half_);
+  for (size_t i = 0; i < half_; ++i) {
+    frequencies[i] = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+  }
+  cos_.reserve(positions * half_);
+  sin_.reserve(positions * half_);
+  for (size_t position = 0; position < positions; ++position) {
+    for (const double frequency : frequencies) {
+      const double angle = static_cast<double>(position) * frequency;
+      cos_.push_back(static_cast<float>(std::cos(angle)));
+      sin_.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+}
+
+std::span<const float> RopeTable::cos(size_t position) const {
+  return std::span(cos_).subspan(position * half_, half_);
+}
+
+std::span<const float> RopeTable::sin(size_t position) const {
+  return std::span(sin_).subspan(position * half_, half_);
+}
+
+void apply_rope(std::span<float> head, std::span<const float> cos, std::span<const float> sin) {
+  require_equal("apply_rope", head.size(), 2 * cos.size());
+  require_equal("apply_rope", head.size(), 2 * sin.size());
+  row_loops().rope(head.data(), cos.data(), sin.data(), cos.size());
+}
+
+}  // namespace espalier::engine

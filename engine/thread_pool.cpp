@@ -1,0 +1,139 @@
+#include "engine/thread_pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/cpu_quota.h"
+
+namespace espalier::engine {
+namespace {
+
+/// One parallel_for(): the threads take task numbers from `next` until there are none left.
+struct Job {
+  size_t tasks = 0;
+  const std::function<void(size_t, size_t)>* body = nullptr;
+  std::atomic<size_t> next{0};
+  std::mutex error_mutex;
+  std::exception_ptr first_error;
+
+  void work(size_t worker) {
+    for (size_t task = next.fetch_add(1); task < tasks; task = next.fetch_add(1)) {
+      try {
+        (*body)(task, worker);
+      } catch (...) {
+        const std::lock_guard lock(error_mutex);
+        if (!first_error) first_error = std::current_exception();
+      }
+    }
+  }
+};
+
+}  // namespace
+
+struct ThreadPool::Impl {
+  std::mutex mutex;
+  std::condition_variable job_ready;
+  std::condition_variable job_done;
+  Job* job = nullptr;     // guarded by mutex, as are the next three
+  size_t generation = 0;  // counts jobs, so that no thread takes one twice
+  size_t still_busy = 0;  // threads that have not finished the current job
+  bool stopping = false;
+  std::vector<std::thread> threads;
+
+  void serve(size_t worker) {
+    size_t served = 0;
+    std::unique_lock lock(mutex);
+    while (true) {
+      job_ready.wait(lock, [&] { return stopping || generation != served; });
+      if (stopping) return;
+      served = generation;
+      Job* const current = job;
+      lock.unlock();
+      current->work(worker);
+      lock.lock();
+      if (--still_busy == 0) job_done.notify_one();
+    }
+  }
+
+  void stop() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    job_ready.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+};
+
+ThreadPool::ThreadPool(size_t threads) : impl_(std::make_unique<Impl>()) {
+  try {
+    for (size_t worker = 1; worker < threads; ++worker) {
+      impl_->threads.emplace_back([impl = impl_.get(), worker] { impl->serve(worker); });
+    }
+  } catch (...) {
+    impl_->stop();  // the system refused another thread
+    throw;
+  }
+}
+
+ThreadPool::~ThreadPool() { impl_->stop(); }
+
+size_t ThreadPool::size() const { return impl_->threads.size() + 1; }
+
+void ThreadPool::parallel_for(size_t tasks,
+                              const std::function<void(size_t task, size_t worker)>& body) {
+  Job job;
+  job.tasks = tasks;
+  job.body = &body;
+  // Waking the threads costs tens of microseconds: not for a single task.
+  const bool shared = tasks > 1 && !impl_->threads.empty();
+  if (shared) {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->job != nullptr) {
+      std::fprintf(stderr, "ThreadPool::parallel_for(%zu tasks) called during another one\n",
+                   tasks);
+      std::abort();
+    }
+    impl_->job = &job;
+    impl_->still_busy = impl_->threads.size();
+    ++impl_->generation;
+  }
+  if (shared) impl_->job_ready.notify_all();
+  job.work(0);
+  if (shared) {
+    std::unique_lock lock(impl_->mutex);
+    impl_->job_done.wait(lock, [&] { return impl_->still_busy == 0; });
+    impl_->job = nullptr;
+  }
+  if (job.first_error) std::rethrow_exception(job.first_error);
+}
+
+size_t usable_cpus() {
+  size_t in_mask = std::max<size_t>(1, std::thread::hardware_concurrency());
+  // The mask of a machine with more than 1 024 CPUs needs a larger set: grow it until it fits.
+  for (int capacity = 1024; capacity <= 1 << 20; capacity *= 2) {
+    const size_t bytes = CPU_ALLOC_SIZE(capacity);
+    cpu_set_t* const mask = CPU_ALLOC(capacity);
+    if (mask == nullptr) break;
+    CPU_ZERO_S(bytes, mask);
+    const bool read = sched_getaffinity(0, bytes, mask) == 0;
+    if (read) in_mask = static_cast<size_t>(CPU_COUNT_S(bytes, mask));
+    CPU_FREE(mask);
+    if (read) break;
+  }
+  const double quota = cgroup_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+  if (quota < static_cast<double>(in_mask)) in_mask = static_cast<size_t>(std::ceil(quota));
+  return std::max<size_t>(1, in_mask);
+}
+
+}  // namespace espalier::engine
