@@ -15,7 +15,8 @@ using Clock = std::chrono::steady_clock;
 /// Which final hidden states of a sequence its head reads.
 enum class WantedRows : uint8_t { kLast, kAll };
 
-/// One input: the ids that the model sees, at least one. Checked against the vocabulary by the caller.
+/// One input: the ids that the model sees, at least one. Checked against the vocabulary by the
+/// caller.
 struct Sequence {
   std::vector<uint32_t> token_ids;
   WantedRows wanted = WantedRows::kLast;
@@ -49,9 +50,9 @@ using HiddenStates = std::vector<float>;
 
 /// What one request cost.
 struct RequestStats {
-  size_t tokens = 0;             // full rows
-  double queue_seconds = 0;      // from admission until its first sequence was taken into a batch
-  double compute_seconds = 0;    // from then until its last sequence was done
+  size_t tokens = 0;           // full rows
+  double queue_seconds = 0;    // from admission until its first sequence was taken into a batch
+  double compute_seconds = 0;  // from then until its last sequence was done
 };
 
 struct Completed {

@@ -36,7 +36,8 @@ struct BatchReport {
   bool failed = false;
 };
 
-/// Hooks for metrics; called from the planner's and worker's threads, must be quick and must not throw.
+/// Hooks for metrics; called from the planner's and worker's threads, must be quick and must not
+/// throw.
 class SchedulerObserver {
  public:
   virtual ~SchedulerObserver() = default;
@@ -49,8 +50,8 @@ class PendingRequest {
   virtual ~PendingRequest() = default;
   /// True when every sequence has been computed or the request has failed; waits up to `timeout`.
   virtual bool wait_for(std::chrono::milliseconds timeout) = 0;
-  /// Nobody wants the result any more: sequences not yet taken into a batch are dropped, the rest run
-  /// out unread. Idempotent; does nothing to a finished request.
+  /// Nobody wants the result any more: sequences not yet taken into a batch are dropped, the rest
+  /// run out unread. Idempotent; does nothing to a finished request.
   virtual void cancel() = 0;
   /// The outcome, once; call after wait_for() returned true.
   virtual Result<Completed> take() = 0;
@@ -68,7 +69,8 @@ struct DrainReport {
 
 class Scheduler {
  public:
-  /// `models` must outlive the scheduler and are used by its worker thread alone. `observer` may be null.
+  /// `models` must outlive the scheduler and are used by its worker thread alone. `observer` may be
+  /// null.
   Scheduler(std::vector<engine::ForwardPass*> models, const SchedulerLimits& limits,
             SchedulerObserver* observer);
   /// Abandons what is left (kShuttingDown) and joins the threads.

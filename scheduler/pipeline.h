@@ -1,0 +1,41 @@
+// The two threads: the planner, one batch ahead, and the worker.
+//
+//   queue → planner thread → HandOff (one plan) → worker thread → requests
+//
+// An idle pipeline starts on a ticket at once; nothing polls.
+//
+// Thread contract: construct and destroy from one thread.
+#pragma once
+
+#include <thread>
+
+#include "scheduler/hand_off.h"
+#include "scheduler/planner.h"
+#include "scheduler/ticket_queue.h"
+#include "scheduler/worker.h"
+
+namespace espalier::scheduler {
+
+class Pipeline {
+ public:
+  /// Starts the threads. `queue` and `worker` must outlive the pipeline.
+  Pipeline(const SchedulerLimits& limits, TicketQueue& queue, Worker& worker);
+  /// Stops the queue and joins. Does not wait for tickets, only for the forward pass that runs.
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+ private:
+  void plan_batches();
+  void run_batches();
+  void stop();
+
+  TicketQueue& queue_;
+  Worker& worker_;
+  Planner planner_;
+  HandOff hand_off_;
+  std::thread planner_thread_;
+  std::thread worker_thread_;
+};
+
+}  // namespace espalier::scheduler

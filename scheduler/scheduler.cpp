@@ -1,0 +1,123 @@
+#include "scheduler/scheduler.h"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "scheduler/admission.h"
+#include "scheduler/pending_request.h"
+#include "scheduler/pipeline.h"
+#include "scheduler/programmer_error.h"
+#include "scheduler/ticket_queue.h"
+#include "scheduler/worker.h"
+
+namespace espalier::scheduler {
+namespace {
+
+// Rows are numbered in 32 bits, and one sequence may come on top of a batch's budget.
+constexpr size_t kLimitMax = size_t{1} << 30U;
+
+void check_configuration(const std::vector<engine::ForwardPass*>& models,
+                         const SchedulerLimits& limits) {
+  if (models.empty()) {
+    throw std::invalid_argument("the scheduler needs at least one model");
+  }
+  for (const engine::ForwardPass* model : models) {
+    if (model == nullptr) {
+      throw std::invalid_argument("the scheduler was given a null model");
+    }
+  }
+  const auto check = [](size_t value, const char* name) {
+    if (value == 0 || value > kLimitMax) {
+      throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) +
+                                  "; it must lie in 1 … " + std::to_string(kLimitMax));
+    }
+  };
+  check(limits.batch_rows_max, "batch_rows_max");
+  check(limits.batch_full_rows_max, "batch_full_rows_max");
+  check(limits.sequence_tokens_max, "sequence_tokens_max");
+  check(limits.queue_tickets_max, "queue_tickets_max");
+}
+
+void check_contract(const Submission& submission, size_t models) {
+  if (submission.model >= models) {
+    programmer_error("submitted to a model that does not exist", submission.model, models);
+  }
+  if (submission.sequences.empty()) {
+    programmer_error("an empty submission");
+  }
+  for (size_t i = 0; i < submission.sequences.size(); ++i) {
+    if (submission.sequences[i].token_ids.empty()) {
+      programmer_error("a sequence without tokens", i, submission.sequences.size());
+    }
+  }
+}
+
+}  // namespace
+
+struct Scheduler::Impl {
+  Impl(const std::vector<engine::ForwardPass*>& models_in, const SchedulerLimits& limits,
+       SchedulerObserver* observer)
+      : models(models_in.size()),
+        admission(limits),
+        queue(std::make_shared<TicketQueue>(models, limits.queue_tickets_max)),
+        worker(models_in, limits, admission, observer),
+        pipeline(limits, *queue, worker) {}
+
+  /// Answers whatever is open with kShuttingDown; returns how many requests that were.
+  size_t abandon_open_requests() const {
+    size_t abandoned = 0;
+    for (const std::shared_ptr<RequestState>& request : queue->open_requests()) {
+      abandoned += request->fail(shutting_down_failure()) ? 1 : 0;
+    }
+    return abandoned;
+  }
+
+  const size_t models;
+  AdmissionControl admission;
+  std::shared_ptr<TicketQueue> queue;  // requests that outlive the scheduler hold weak references
+  Worker worker;
+  Pipeline pipeline;  // last: its threads use everything above
+};
+
+Scheduler::Scheduler(std::vector<engine::ForwardPass*> models, const SchedulerLimits& limits,
+                     SchedulerObserver* observer) {
+  check_configuration(models, limits);
+  impl_ = std::make_unique<Impl>(models, limits, observer);
+}
+
+Scheduler::~Scheduler() {
+  impl_->queue->close();
+  impl_->abandon_open_requests();
+}
+
+Result<std::shared_ptr<PendingRequest>> Scheduler::submit(Submission submission) {
+  check_contract(submission, impl_->models);
+  if (std::optional<Failure> failure = impl_->admission.never_fits(submission)) {
+    return tl::unexpected(std::move(*failure));
+  }
+  const size_t tickets = submission.sequences.size();
+  auto state = std::make_shared<RequestState>(std::move(submission), impl_->queue, Clock::now());
+  auto handle = std::make_shared<RequestHandle>(state);
+  switch (impl_->queue->admit(std::move(state))) {
+    case QueueAnswer::kAdmitted:
+      return handle;
+    case QueueAnswer::kFull:
+      return tl::unexpected(impl_->admission.queue_full(tickets, impl_->queue->depth()));
+    case QueueAnswer::kClosed:
+      break;
+  }
+  return tl::unexpected(shutting_down_failure());
+}
+
+DrainReport Scheduler::drain(std::chrono::milliseconds timeout) {
+  impl_->queue->close();
+  if (impl_->queue->wait_until_all_ended(timeout)) {
+    return {};
+  }
+  return {impl_->abandon_open_requests()};
+}
+
+QueueDepth Scheduler::queue_depth() const { return impl_->queue->depth(); }
+
+}  // namespace espalier::scheduler
