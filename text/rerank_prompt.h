@@ -1,11 +1,12 @@
 // Qwen3-Reranker's prompt as token ids: head + middle + tail.
 //
-//   head    <|im_start|>system … <|im_end|>\n<|im_start|>user\n          (added tokens recognised)
-//   middle  <Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}   (never recognised)
-//   tail    <|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n   (recognised)
+//   head    <|im_start|>system … <|im_end|>\n<|im_start|>user\n
+//   middle  <Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}
+//   tail    <|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n
 //
-// The three are tokenized apart and joined, as the model card does; the middle is one string filled by
-// concatenation, so nothing that a user sends can forge a special token or another field.
+// The three are tokenized apart and joined, as the model card does. Added tokens are recognised in
+// head and tail, never in the middle. The middle is one string filled by concatenation. So nothing
+// that a user sends can forge a special token, nor is a placeholder in it filled.
 //
 // Thread contract: immutable after construction.
 #pragma once
@@ -33,8 +34,8 @@ class RerankPrompt {
     std::vector<uint32_t> ids;
     bool truncated = false;  // the middle was longer than max_tokens allowed, its end was cut
   };
-  /// At most `max_tokens` ids; the end of the middle is cut, never head or tail. `max_tokens` must be
-  /// larger than fixed_tokens().
+  /// At most `max_tokens` ids; the end of the middle is cut, never head or tail. `max_tokens` must
+  /// be larger than fixed_tokens().
   Encoded encode(std::string_view instruction, std::string_view query, std::string_view document,
                  size_t max_tokens) const;
 

@@ -1,7 +1,8 @@
-// A Hugging Face `tokenizer.json`, read once, giving exactly the ids of Hugging Face's `tokenizers`:
-// added tokens, NFC, the pre-tokenizer's regex, byte-level BPE, post-processor.
+// A Hugging Face `tokenizer.json`, read once, giving exactly the ids of Hugging Face's
+// `tokenizers`: added tokens, NFC, the pre-tokenizer's regex, byte-level BPE, post-processor.
 //
-// Thread contract: a Tokenizer is immutable after load(); any number of threads may call it at once.
+// Thread contract: a Tokenizer is immutable after load(); any number of threads may call it at
+// once.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,9 @@ namespace espalier::text {
 struct EncodeOptions {
   /// Apply the post-processor's template (for Qwen3-Embedding: append `<|endoftext|>`).
   bool add_special_tokens = true;
-  /// Added tokens (`<|im_end|>` …) are recognised only where they lie wholly inside this many leading
-  /// bytes; behind them they are plain text. All (the default) is what Hugging Face does; 0 lets
-  /// user text forge nothing.
+  /// Added tokens (`<|im_end|>` …) are recognised only where they lie wholly inside this many
+  /// leading bytes; behind them they are plain text. All (the default) is what Hugging Face does; 0
+  /// lets user text forge nothing.
   size_t added_tokens_within_bytes = SIZE_MAX;
 };
 

@@ -1,0 +1,51 @@
+// Added tokens (`<|im_end|>` …): strings that are cut out of the text as a whole, before the
+// pre-tokenizer sees it. Equal to Hugging Face's `AddedVocabulary::find_matches` (tokenizers 0.22).
+//
+// Thread contract: an AddedTokenMatcher is immutable.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace espalier::text {
+
+struct AddedToken {
+  std::string content;  // not empty
+  uint32_t id = 0;
+  bool strip_left = false;   // swallows the white space before it
+  bool strip_right = false;  // … and behind it
+  bool normalized = false;   // looked for in normalized text, else in raw text
+};
+
+/// A stretch of text: an added token, or text between added tokens.
+struct TextSegment {
+  std::optional<uint32_t> added_token;
+  std::string_view text;
+};
+
+class AddedTokenMatcher {
+ public:
+  AddedTokenMatcher() = default;
+  /// Contents must be distinct.
+  explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
+
+  bool empty() const { return tokens_.empty(); }
+
+  /// The segments of `text`, in order, without empty stretches. The leftmost token is taken first,
+  /// the longest among those that start there. Tokens are found only inside the first
+  /// `within_bytes`. Takes O(text · longest token · log tokens).
+  std::vector<TextSegment> split(std::string_view text, size_t within_bytes) const;
+
+ private:
+  const AddedToken* longest_at(std::string_view text) const;
+
+  std::vector<AddedToken> tokens_;  // sorted by content
+  std::array<bool, 256> starts_token_{};
+};
+
+}  // namespace espalier::text
