@@ -38,8 +38,8 @@ using Result = tl::expected<T, ApiError>;
 
 /// Status code of `kind`, from the table.
 int http_status(ErrorKind kind);
-/// {"error":{"message","type","param","code"},"detail":message}, as OpenAI's and LangChain's clients
-/// read it; empty param and code are null.
+/// {"error":{"message","type","param","code"},"detail":message}, as OpenAI's and LangChain's
+/// clients read it; empty param and code are null.
 std::string error_body(const ApiError& error);
 /// The scheduler's failure as the API's.
 ApiError from_failure(const scheduler::Failure& failure);

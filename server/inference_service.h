@@ -27,8 +27,8 @@ enum class EmbeddingEncoding : uint8_t { kFloat, kBase64 };
 
 struct EmbeddingRequest {
   std::vector<EmbeddingInput> inputs;  // 1 … 2 048
-  bool single = false;                 // `input` was one text or one list of ids: names errors' param
-  std::string model;                   // as sent; empty if absent
+  bool single = false;  // `input` was one text or one list of ids: names errors' param
+  std::string model;    // as sent; empty if absent
   EmbeddingEncoding encoding = EmbeddingEncoding::kFloat;
   std::optional<size_t> dimensions;
   std::optional<std::string> prompt_name;

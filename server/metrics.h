@@ -1,5 +1,5 @@
-// Prometheus metrics. Present with zero from the start. The only file that includes prometheus-cpp is
-// metrics.cpp.
+// Prometheus metrics. Present with zero from the start. The only file that includes prometheus-cpp
+// is metrics.cpp.
 //
 // Thread contract: every member may be called from any thread.
 #pragma once

@@ -19,13 +19,13 @@
 namespace espalier::server {
 
 struct ServedModel {
-  std::string name;             // in answers and in GET /v1/models
-  size_t scheduler_index = 0;   // Submission::model
+  std::string name;            // in answers and in GET /v1/models
+  size_t scheduler_index = 0;  // Submission::model
   const text::Tokenizer* tokenizer = nullptr;
-  size_t hidden_size = 0;       // H: the longest embedding
-  size_t vocab_size = 0;        // token ids that a client sends must be below it
-  size_t max_input_tokens = 0;  // of one input, special tokens included
-  std::chrono::seconds request_timeout{300};  // from admission; then 504
+  size_t hidden_size = 0;                      // H: the longest embedding
+  size_t vocab_size = 0;                       // token ids that a client sends must be below it
+  size_t max_input_tokens = 0;                 // of one input, special tokens included
+  std::chrono::seconds request_timeout{300};   // from admission; then 504
   std::map<std::string, std::string> prompts;  // by prompt_name
   std::string default_prompt_name;             // empty: none
 

@@ -1,0 +1,159 @@
+#include "server/api_routes.h"
+
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <random>
+#include <utility>
+
+#include "server/embeddings_json.h"
+#include "server/error_response.h"
+#include "server/json_request.h"
+#include "server/rerank_json.h"
+#include "server/route_paths.h"
+
+namespace espalier::server {
+namespace {
+
+HttpResponse json_response(std::string body) {
+  HttpResponse response;
+  response.body = std::move(body);
+  return response;
+}
+
+/// JSON by name, or unnamed. Forms are refused although curl's -d names one: browsers send forms to
+/// other sites unasked, and a page must not be able to make its visitors' servers work.
+std::optional<ApiError> refuse_media_type(const HttpRequest& request) {
+  const std::string& type = request.content_type;
+  if (type.empty() || type == "application/json" ||
+      (type.starts_with("application/") && type.ends_with("+json"))) {
+    return std::nullopt;
+  }
+  ApiError error;
+  error.kind = ErrorKind::kUnsupportedMediaType;
+  error.message =
+      "the body must be JSON: send the header `Content-Type: application/json` "
+      "(curl: -H 'Content-Type: application/json')";
+  return error;
+}
+
+/// Turns what a handler throws into 500, so that one request never takes the server down.
+template <typename Handler>
+HttpHandler guarded(const char* path, Handler handler) {
+  return [path, handler = std::move(handler)](const HttpRequest& request) {
+    ApiError error;
+    try {
+      return handler(request);
+    } catch (const std::bad_alloc&) {
+      error.message = "the server has no memory for this request; send fewer inputs at once";
+      spdlog::error("{}: out of memory", path);
+    } catch (const std::exception& exception) {
+      error.message = "the server failed; its log says why";
+      spdlog::error("{}: {}", path, exception.what());
+    }
+    return error_response(error);
+  };
+}
+
+/// Logs a failure of our own; clients' mistakes are theirs to read.
+HttpResponse failed(const char* path, const ApiError& error) {
+  if (error.kind == ErrorKind::kInternal) spdlog::error("{}: {}", path, error.message);
+  return error_response(error);
+}
+
+HttpResponse post_embeddings(const ApiContext& context, const HttpRequest& http) {
+  if (const auto refused = refuse_media_type(http)) return error_response(*refused);
+  const auto request = parse_embedding_request(http.body);
+  if (!request) return error_response(request.error());
+  StageTimes times;
+  const auto answer = context.service->embed(*request, http.client_gone, times);
+  if (!answer) return failed(kEmbeddingsPath, answer.error());
+  context.metrics->on_stages(times);
+  auto body = render_embedding_answer(*answer, request->encoding, context.service->model().name);
+  return body ? json_response(std::move(*body)) : failed(kEmbeddingsPath, body.error());
+}
+
+/// "rerank-" and 16 hexadecimal digits, unlike every other id of this process and, most likely, of
+/// every other one.
+class AnswerIds {
+ public:
+  std::string next() {
+    constexpr char kDigits[] = "0123456789abcdef";
+    // The finalizer of SplitMix64 (Steele et al. 2014): a bijection, so counted ids do not collide.
+    uint64_t bits = seed_ + 0x9E3779B97F4A7C15U * count_.fetch_add(1, std::memory_order_relaxed);
+    bits = (bits ^ bits >> 30U) * 0xBF58476D1CE4E5B9U;
+    bits = (bits ^ bits >> 27U) * 0x94D049BB133111EBU;
+    bits ^= bits >> 31U;
+    std::string id = "rerank-";
+    for (int shift = 60; shift >= 0; shift -= 4) id += kDigits[bits >> shift & 15U];
+    return id;
+  }
+
+ private:
+  uint64_t seed_ = uint64_t{std::random_device{}()} << 32U | std::random_device{}();
+  std::atomic<uint64_t> count_ = 0;
+};
+
+HttpResponse post_rerank(const ApiContext& context, AnswerIds& ids, const HttpRequest& http) {
+  if (const auto refused = refuse_media_type(http)) return error_response(*refused);
+  const auto request = parse_rerank_request(http.body);
+  if (!request) return error_response(request.error());
+  StageTimes times;
+  const auto answer = context.service->rerank(*request, http.client_gone, times);
+  if (!answer) return failed(kRerankPath, answer.error());
+  context.metrics->on_stages(times);
+  auto body = render_rerank_answer(*answer, *request, ids.next(), context.service->model().name);
+  return body ? json_response(std::move(*body)) : failed(kRerankPath, body.error());
+}
+
+HttpResponse get_health(const ApiContext& context) {
+  if (context.ready()) return json_response(R"({"status":"ok"})");
+  HttpResponse response = json_response(R"({"status":"draining"})");
+  response.status = 503;
+  return response;
+}
+
+std::string models_body(const ServedModel& model) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto created = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  std::string body = R"({"object":"list","data":[{"id":)";
+  append_json_string(model.name, body);
+  body +=
+      R"(,"object":"model","created":)" + std::to_string(created) + R"(,"owned_by":"espalier"}]})";
+  return body;
+}
+
+}  // namespace
+
+std::vector<Route> api_routes(const ApiContext& context) {
+  const auto ids = std::make_shared<AnswerIds>();
+  const auto post = [](const char* path, auto handler) {
+    return Route{"POST", path, guarded(path, std::move(handler))};
+  };
+  const auto get = [](const char* path, auto handler) {
+    return Route{"GET", path, guarded(path, std::move(handler))};
+  };
+  return {
+      post(kEmbeddingsPath,
+           [context](const HttpRequest& request) { return post_embeddings(context, request); }),
+      post(kRerankPath,
+           [context, ids](const HttpRequest& request) {
+             return post_rerank(context, *ids, request);
+           }),
+      get(kHealthPath, [context](const HttpRequest&) { return get_health(context); }),
+      get(kModelsPath, [body = models_body(context.service->model())](
+                           const HttpRequest&) { return json_response(body); }),
+      get(kMetricsPath,
+          [context](const HttpRequest&) {
+            HttpResponse response;
+            response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+            response.body = context.metrics->exposition(context.scheduler->queue_depth());
+            return response;
+          }),
+  };
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,43 @@
+// How many bytes of request bodies may be in memory at once, over all requests.
+//
+// Thread contract: any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace espalier::server {
+
+class BodyBudget {
+ public:
+  explicit BodyBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
+
+  /// One request's part, given back when it goes away.
+  class Share {
+   public:
+    explicit Share(BodyBudget& budget) : budget_(budget) {}
+    ~Share() { budget_.bytes_.fetch_sub(bytes_); }
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+
+    /// False, and nothing taken, when there is no room for `bytes` more.
+    bool grow(size_t bytes) {
+      if (budget_.bytes_.fetch_add(bytes) + bytes > budget_.bytes_max_) {
+        budget_.bytes_.fetch_sub(bytes);
+        return false;
+      }
+      bytes_ += bytes;
+      return true;
+    }
+
+   private:
+    BodyBudget& budget_;
+    size_t bytes_ = 0;
+  };
+
+ private:
+  const size_t bytes_max_;
+  std::atomic<size_t> bytes_ = 0;
+};
+
+}  // namespace espalier::server

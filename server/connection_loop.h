@@ -1,0 +1,83 @@
+// Accepts connections and keeps all those on which no request is being handled, in one epoll set
+// and one thread: a thousand idle ones cost memory and nothing else. A connection leaves when the
+// head of a request has arrived whole, and comes back when it has been answered.
+//
+// Thread contract: run() by one thread; everything else from any thread. stop() may be called
+// before, during and after run(), and more than once.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "server/connection.h"
+#include "server/file_descriptor.h"
+
+namespace espalier::server {
+
+struct ConnectionLoopLimits {
+  std::chrono::seconds idle_max{60};  // between requests
+  std::chrono::seconds head_max{30};  // from a head's first byte to its last
+};
+
+class ConnectionLoop {
+ public:
+  /// Takes a connection whose next head is whole or hopeless. Must not block or throw; whoever ends
+  /// up with it calls give_back() or closed().
+  using Dispatch = std::function<void(std::unique_ptr<Connection>)>;
+
+  ConnectionLoop(ConnectionLoopLimits limits, Dispatch dispatch);
+
+  /// Serves `listener` until stop(), then until every dispatched connection is back or closed.
+  void run(FileDescriptor listener);
+  /// No connection is accepted any more, idle ones are closed. Safe in a signal handler.
+  void stop();
+  bool stopping() const { return stopping_.load(); }
+
+  /// A dispatched connection that waits for its next request.
+  void give_back(std::unique_ptr<Connection> connection);
+  /// A dispatched connection has been closed.
+  void closed();
+
+ private:
+  struct Parked {
+    std::unique_ptr<Connection> connection;
+    SteadyClock::time_point closes_at;
+    bool has_partial_head = false;
+  };
+
+  void wake();
+  void collect_returned();
+  void accept_waiting();
+  void pause_accepting(bool pause);
+  void park(std::unique_ptr<Connection> connection);
+  void on_readable(int fd);
+  void on_bytes(Parked& parked);
+  void dispatch(int fd);
+  void unpark(int fd);
+  void close_expired();
+  void begin_drain();
+  int timeout_ms() const;
+
+  ConnectionLoopLimits limits_;
+  Dispatch dispatch_;
+  FileDescriptor epoll_;
+  FileDescriptor wake_event_;
+  FileDescriptor listener_;
+  std::unordered_map<int, Parked> parked_;
+  SteadyClock::time_point accepts_again_at_{};
+  bool accepting_ = false;
+  bool draining_ = false;
+  size_t dispatched_ = 0;
+  std::atomic<bool> stopping_ = false;
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> returned_;  // guarded by mutex_
+  size_t closed_ = 0;                                  // guarded by mutex_
+};
+
+}  // namespace espalier::server

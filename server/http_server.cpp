@@ -1,0 +1,406 @@
+#include "server/http_server.h"
+
+#include <httplib.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "server/body_budget.h"
+#include "server/body_framing.h"
+#include "server/connection.h"
+#include "server/connection_loop.h"
+#include "server/error_response.h"
+#include "server/listening_socket.h"
+#include "server/request_head.h"
+#include "server/request_threads.h"
+#include "server/route_paths.h"
+
+namespace espalier::server {
+namespace {
+
+/// Threads for GET and HEAD, whose handlers wait for nothing.
+constexpr size_t kProbeThreads = 2;
+/// Largest bodies that may be in memory at once; more are answered 429.
+constexpr size_t kLargestBodiesAtOnce = 8;
+/// How long a client may take to read an answer that was sent before its whole body was.
+constexpr std::chrono::milliseconds kLingerMax{2000};
+
+ApiError http_error(ErrorKind kind, std::string message) {
+  ApiError error;
+  error.kind = kind;
+  error.message = std::move(message);
+  return error;
+}
+
+/// One request on its way through the library.
+struct Visit {
+  Visit(Connection& connection_in, RequestHead head_in, std::chrono::seconds stall_max)
+      : connection(connection_in),
+        head(std::move(head_in)),
+        framing(head),
+        receive_clock(stall_max),
+        send_clock(stall_max) {}
+
+  Connection& connection;
+  RequestHead head;
+  BodyFraming framing;
+  TransferClock receive_clock;
+  TransferClock send_clock;
+  TransferStatus receive_status = TransferStatus::kOk;
+  const Route* route = nullptr;
+  HttpResponse answer;  // also before the body is read, if `answered`
+  bool answered = false;
+  bool send_failed = false;
+  bool close_after = false;
+};
+
+/// What becomes of a connection after an answer.
+enum class After : uint8_t { kKeep, kClose, kLinger };
+
+/// The library hands its request to our handlers, but nothing of ours: they run on the thread that
+/// entered it, where this is set.
+thread_local Visit* current_visit = nullptr;
+
+class VisitScope {
+ public:
+  explicit VisitScope(Visit& visit) { current_visit = &visit; }
+  ~VisitScope() { current_visit = nullptr; }
+  VisitScope(const VisitScope&) = delete;
+  VisitScope& operator=(const VisitScope&) = delete;
+};
+
+/// What the library reads: a head that we wrote, with nothing but what it must know for the body,
+/// then the client's body. So none of what it does with other fields is ever reached (ranges,
+/// multipart forms, compressed answers, percent-decoded values, heads without end).
+class VisitStream final : public httplib::Stream {
+ public:
+  explicit VisitStream(Visit& visit) : visit_(visit), head_(library_head(visit)) {}
+
+  bool is_readable() const override { return true; }
+  bool is_writable() const override { return !visit_.send_failed; }
+
+  ssize_t read(char* to, size_t size) override {
+    if (head_read_ < head_.size()) {
+      const size_t copied = head_.copy(to, size, head_read_);
+      head_read_ += copied;
+      return static_cast<ssize_t>(copied);
+    }
+    return read_body(to, size);
+  }
+
+  ssize_t write(const char* from, size_t size) override {
+    if (visit_.send_failed) return -1;
+    const auto status = visit_.connection.write({from, size}, visit_.send_clock);
+    visit_.send_failed = status != TransferStatus::kOk;
+    return visit_.send_failed ? -1 : static_cast<ssize_t>(size);
+  }
+
+  void get_remote_ip_and_port(std::string& ip, int& port) const override { nowhere(ip, port); }
+  void get_local_ip_and_port(std::string& ip, int& port) const override { nowhere(ip, port); }
+  /// Not the real descriptor: the library answers 500 to those above FD_SETSIZE.
+  socket_t socket() const override { return 0; }
+
+ private:
+  static void nowhere(std::string& ip, int& port) {
+    ip.clear();
+    port = 0;
+  }
+
+  static std::string library_head(const Visit& visit) {
+    const RequestHead& head = visit.head;
+    // A request that has its answer already is one without a body, whatever its method.
+    const bool reads_body = !visit.answered && head.method == "POST";
+    std::string text = reads_body ? "POST" : head.method == "HEAD" ? "HEAD" : "GET";
+    text += " / HTTP/1.1\r\n";
+    if (!reads_body) return text + "\r\n";
+    text += head.body == BodyKind::kChunked
+                ? std::string("Transfer-Encoding: chunked\r\n")
+                : "Content-Length: " + std::to_string(head.content_length) + "\r\n";
+    if (!head.content_encoding.empty())
+      text += "Content-Encoding: " + head.content_encoding + "\r\n";
+    if (head.expects_continue) text += "Expect: 100-continue\r\n";
+    return text + "\r\n";
+  }
+
+  ssize_t read_body(char* to, size_t size) {
+    const size_t allowed = visit_.framing.allowance(size);
+    if (allowed == 0) return 0;
+    const auto [status, bytes] = visit_.connection.read(to, allowed, visit_.receive_clock);
+    visit_.receive_status = status;
+    if (status != TransferStatus::kOk || !visit_.framing.accept({to, bytes})) return -1;
+    return static_cast<ssize_t>(bytes);
+  }
+
+  Visit& visit_;
+  std::string head_;
+  size_t head_read_ = 0;
+};
+
+/// The library's server without its sockets: one request at a time through process_request().
+class RequestCodec final : public httplib::Server {
+ public:
+  void process(httplib::Stream& stream) {
+    bool connection_closed = false;
+    process_request(stream, false, connection_closed, nullptr);
+  }
+};
+
+}  // namespace
+
+struct HttpServer::Impl {
+  Impl(HttpServerOptions options_in, RequestObserver observer_in)
+      : options(std::move(options_in)),
+        observer(std::move(observer_in)),
+        body_budget(kLargestBodiesAtOnce * options.body_bytes_max),
+        loop({std::chrono::seconds(options.idle_seconds_max),
+              std::chrono::seconds(options.receive_seconds_max)},
+             [this](std::unique_ptr<Connection> connection) { dispatch(std::move(connection)); }) {
+    set_up_codec();
+  }
+
+  void set_up_codec();
+  void dispatch(std::unique_ptr<Connection> connection);
+  void serve_one(std::unique_ptr<Connection> connection);
+  After handle(Connection& connection);
+  void route(Visit& visit);
+  bool reject_before_body(Visit& visit);
+  HttpResponse receive_and_answer(Visit& visit, const httplib::ContentReader& reader);
+  ApiError body_error(const Visit& visit, bool too_large, bool overloaded) const;
+  HttpResponse call_handler(const Visit& visit, std::string body);
+  void write_answer(Visit& visit, httplib::Response& response) const;
+
+  HttpServerOptions options;
+  RequestObserver observer;
+  std::vector<Route> routes;
+  BodyBudget body_budget;
+  RequestCodec codec;
+  ListeningSocket listener;
+  ConnectionLoop loop;
+  std::unique_ptr<RequestThreads> threads;
+  std::unique_ptr<RequestThreads> probe_threads;
+};
+
+void HttpServer::Impl::set_up_codec() {
+  // Requests without a body to read end here, the others in the handler of the only path there is.
+  codec.set_pre_routing_handler(
+      [this](const httplib::Request& request, httplib::Response& response) {
+        Visit& visit = *current_visit;
+        if (request.method == "POST") return httplib::Server::HandlerResponse::Unhandled;
+        if (!visit.answered) visit.answer = call_handler(visit, {});
+        write_answer(visit, response);
+        return httplib::Server::HandlerResponse::Handled;
+      });
+  codec.Post("/", [this](const httplib::Request&, httplib::Response& response,
+                         const httplib::ContentReader& reader) {
+    Visit& visit = *current_visit;
+    visit.answer = receive_and_answer(visit, reader);
+    write_answer(visit, response);
+  });
+  // No memory for a body, most likely.
+  codec.set_exception_handler(
+      [this](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
+        Visit& visit = *current_visit;
+        visit.answer = error_response(http_error(ErrorKind::kInternal, "the server failed"));
+        visit.close_after = true;
+        write_answer(visit, response);
+      });
+  codec.set_post_routing_handler([](const httplib::Request&, httplib::Response& response) {
+    // The library advertises its own keep-alive limits, and ranges; ours are others.
+    response.headers.erase("Keep-Alive");
+    response.headers.erase("Accept-Ranges");
+    response.headers.erase("Connection");
+    response.set_header("Connection", current_visit->close_after ? "close" : "keep-alive");
+  });
+}
+
+void HttpServer::Impl::dispatch(std::unique_ptr<Connection> connection) {
+  const bool probe = connection->next_bytes_are("GET ") || connection->next_bytes_are("HEAD ");
+  try {
+    (probe ? probe_threads : threads)->handle(std::move(connection));
+  } catch (const std::bad_alloc&) {
+    loop.closed();  // no memory for the queue's entry: the connection was closed with it
+  }
+}
+
+void HttpServer::Impl::serve_one(std::unique_ptr<Connection> connection) {
+  After after = After::kClose;
+  try {
+    after = handle(*connection);
+  } catch (...) {
+    after = After::kClose;  // no memory, not even to say so: the client sees a closed connection
+  }
+  if (after == After::kKeep) {
+    loop.give_back(std::move(connection));
+    return;
+  }
+  if (after == After::kLinger) connection->close_lingering(kLingerMax);
+  connection.reset();
+  loop.closed();
+}
+
+After HttpServer::Impl::handle(Connection& connection) {
+  const auto start = SteadyClock::now();
+  auto head = parse_request_head(connection.take_head());
+  const bool head_ok = head.has_value();
+  Visit visit(connection, head_ok ? std::move(*head) : RequestHead{},
+              std::chrono::seconds(options.receive_seconds_max));
+  if (head_ok) {
+    route(visit);
+  } else {
+    visit.answer = error_response(head.error());
+    visit.answered = true;
+    visit.close_after = true;
+  }
+  {
+    const VisitScope scope(visit);
+    VisitStream stream(visit);
+    codec.process(stream);
+  }
+  ++connection.answered;
+  observer(visit.route != nullptr ? visit.route->path : kOtherRoute, visit.answer.status,
+           std::chrono::duration<double>(SteadyClock::now() - start).count());
+  if (visit.send_failed) return After::kClose;
+  if (!visit.close_after) return After::kKeep;
+  const bool all_read = head_ok && visit.framing.complete() && !connection.has_buffered_bytes();
+  return all_read ? After::kClose : After::kLinger;
+}
+
+void HttpServer::Impl::route(Visit& visit) {
+  const RequestHead& head = visit.head;
+  std::string allowed;
+  for (const Route& route : routes) {
+    if (route.path != head.path) continue;
+    if (route.method == head.method || (route.method == "GET" && head.method == "HEAD"))
+      visit.route = &route;
+    allowed += (allowed.empty() ? "" : ", ") + route.method;
+    if (route.method == "GET") allowed += ", HEAD";
+  }
+  if (visit.route == nullptr) {
+    visit.answer = error_response(
+        allowed.empty()
+            ? http_error(ErrorKind::kNotFound, "there is nothing at this path")
+            : http_error(ErrorKind::kMethodNotAllowed,
+                         "this path takes " + allowed + ", not " + head.method.substr(0, 32)));
+    if (!allowed.empty()) visit.answer.headers.emplace_back("Allow", allowed);
+    visit.answered = true;
+  } else {
+    visit.answered = reject_before_body(visit);
+  }
+  // What cannot be read as the next request ends the connection.
+  const bool reads_body = !visit.answered && head.method == "POST";
+  visit.close_after = !head.keep_alive || (!reads_body && head.body != BodyKind::kNone);
+}
+
+bool HttpServer::Impl::reject_before_body(Visit& visit) {
+  const RequestHead& head = visit.head;
+  const std::string& encoding = head.content_encoding;
+  if (head.body == BodyKind::kLength && head.content_length > options.body_bytes_max) {
+    visit.answer = error_response(body_error(visit, true, false));
+  } else if (!encoding.empty() && encoding != "gzip" && encoding != "deflate" && encoding != "br") {
+    visit.answer =
+        error_response(http_error(ErrorKind::kUnsupportedMediaType,
+                                  "Content-Encoding may be gzip, deflate or br, or left out"));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+HttpResponse HttpServer::Impl::receive_and_answer(Visit& visit,
+                                                  const httplib::ContentReader& reader) {
+  std::string body;
+  bool too_large = false;
+  bool overloaded = false;
+  BodyBudget::Share share(body_budget);
+  const bool received = reader([&](const char* data, size_t size) {
+    // Content that decodes to nothing counts as sent: a body of such blocks would never end.
+    too_large = size > options.body_bytes_max - body.size() ||
+                visit.framing.content_bytes() > options.body_bytes_max;
+    if (too_large) return false;
+    overloaded = !share.grow(size);
+    if (overloaded) return false;
+    body.append(data, size);
+    return true;
+  });
+  const bool complete = received && visit.framing.complete();
+  if (!complete || loop.stopping()) visit.close_after = true;
+  if (!complete) return error_response(body_error(visit, too_large, overloaded));
+  return call_handler(visit, std::move(body));
+}
+
+ApiError HttpServer::Impl::body_error(const Visit& visit, bool too_large, bool overloaded) const {
+  if (too_large) {
+    return http_error(ErrorKind::kPayloadTooLarge,
+                      "the body is larger than " + std::to_string(options.body_bytes_max) +
+                          " bytes (after decoding); send fewer inputs at once");
+  }
+  if (overloaded) {
+    return http_error(ErrorKind::kOverloaded,
+                      "the server is reading too many large bodies; try again soon");
+  }
+  if (visit.receive_status == TransferStatus::kTimeout) {
+    // Not 408: clients' libraries would send the same slow body again.
+    return http_error(ErrorKind::kInvalidRequest, "the body did not arrive in time");
+  }
+  if (visit.receive_status == TransferStatus::kClosed) {
+    return http_error(ErrorKind::kInvalidRequest,
+                      "the connection was closed before the whole body had arrived");
+  }
+  return http_error(ErrorKind::kInvalidRequest, visit.head.content_encoding.empty()
+                                                    ? "the body's chunks are malformed"
+                                                    : "the body is not valid " +
+                                                          visit.head.content_encoding +
+                                                          ", or its chunks are malformed");
+}
+
+HttpResponse HttpServer::Impl::call_handler(const Visit& visit, std::string body) {
+  HttpRequest request;
+  request.method = visit.head.method;
+  request.path = visit.head.path;
+  request.content_type = visit.head.content_type;
+  request.body = std::move(body);
+  request.client_gone = [&connection = visit.connection] { return connection.peer_gone(); };
+  try {
+    return visit.route->handler(request);
+  } catch (...) {
+    return error_response(http_error(ErrorKind::kInternal, "the server failed"));
+  }
+}
+
+void HttpServer::Impl::write_answer(Visit& visit, httplib::Response& response) const {
+  visit.close_after = visit.close_after || loop.stopping();
+  if (visit.answer.status == http_status(ErrorKind::kClientGone)) visit.send_failed = true;
+  response.status = visit.answer.status;
+  response.body = std::move(visit.answer.body);
+  response.set_header("Content-Type", visit.answer.content_type);
+  for (const auto& [name, value] : visit.answer.headers) response.set_header(name, value);
+}
+
+HttpServer::HttpServer(HttpServerOptions options, RequestObserver observer)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(observer))) {}
+
+HttpServer::~HttpServer() = default;
+
+uint16_t HttpServer::bind() {
+  impl_->listener = listen_on(impl_->options.host, impl_->options.port);
+  return impl_->listener.port;
+}
+
+void HttpServer::serve(std::vector<Route> routes) {
+  if (!impl_->listener.fd.is_open()) throw std::logic_error("HttpServer: bind() before serve()");
+  impl_->routes = std::move(routes);
+  const auto serve_one = [impl = impl_.get()](std::unique_ptr<Connection> connection) {
+    impl->serve_one(std::move(connection));
+  };
+  impl_->threads =
+      std::make_unique<RequestThreads>(std::max<size_t>(1, impl_->options.threads), serve_one);
+  impl_->probe_threads = std::make_unique<RequestThreads>(kProbeThreads, serve_one);
+  impl_->loop.run(std::move(impl_->listener.fd));
+  impl_->threads->shut_down();
+  impl_->probe_threads->shut_down();
+}
+
+void HttpServer::stop() { impl_->loop.stop(); }
+
+}  // namespace espalier::server

@@ -1,0 +1,163 @@
+#include "server/model_inputs.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier::server {
+namespace {
+
+ApiError invalid_input(std::string param, std::string message, std::string code = {}) {
+  return {ErrorKind::kInvalidRequest, std::move(message), std::move(param), std::move(code), {}};
+}
+
+ApiError too_long(std::string param, size_t tokens, size_t tokens_max) {
+  auto message = "`" + param + "` is " + std::to_string(tokens) +
+                 " tokens long; this model takes at most " + std::to_string(tokens_max) +
+                 ". Shorten it, or send \"truncate\": true to have its end cut";
+  return invalid_input(std::move(param), std::move(message), "context_length_exceeded");
+}
+
+/// What is put before every text of a request.
+struct Prompt {
+  std::string text;
+  bool requested = false;  // by the request, rather than the model's default
+  /// Leading bytes in which special tokens are recognised, when there is a prompt.
+  size_t trusted_bytes = 0;
+};
+
+std::string prompt_names(const ServedModel& model) {
+  if (model.prompts.empty()) return "this model has none";
+  std::string names = "this model has ";
+  const char* separator = "";
+  for (const auto& [name, text] : model.prompts) {
+    names += separator + ("\"" + name + "\"");
+    separator = ", ";
+  }
+  return names;
+}
+
+Result<Prompt> choose_prompt(const ServedModel& model, const EmbeddingRequest& request) {
+  if (request.prompt_name && request.instruction) {
+    return tl::unexpected(
+        invalid_input("instruction", "send `prompt_name` or `instruction`, not both"));
+  }
+  // The instruction comes from the client: no byte of this prompt is trusted.
+  if (request.instruction) return Prompt{"Instruct: " + *request.instruction + "\nQuery:", true, 0};
+  const std::string& name = request.prompt_name ? *request.prompt_name : model.default_prompt_name;
+  const auto found = model.prompts.find(name);
+  if (found != model.prompts.end())
+    return Prompt{found->second, request.prompt_name.has_value(), found->second.size()};
+  if (!request.prompt_name) return Prompt{};
+  return tl::unexpected(
+      invalid_input("prompt_name", "no such `prompt_name`; " + prompt_names(model)));
+}
+
+/// Cuts `ids` to `tokens_max`, keeping the first ones and the end tokens that they close with.
+void cut_keeping_suffix(TokenIds& ids, const TokenIds& suffix, size_t tokens_max) {
+  ids.resize(tokens_max - suffix.size());
+  ids.insert(ids.end(), suffix.begin(), suffix.end());
+}
+
+bool ends_with(const TokenIds& ids, const TokenIds& suffix) {
+  return ids.size() >= suffix.size() && std::equal(suffix.rbegin(), suffix.rend(), ids.rbegin());
+}
+
+Result<TokenIds> text_ids(const ServedModel& model, const Prompt& prompt, const std::string& text,
+                          const std::string& param) {
+  const text::Tokenizer& tokenizer = *model.tokenizer;
+  TokenIds ids;
+  if (prompt.text.empty()) {
+    ids = tokenizer.encode(text);
+  } else {
+    text::EncodeOptions options;
+    options.added_tokens_within_bytes = prompt.trusted_bytes;
+    ids = tokenizer.encode(prompt.text + text, options);
+  }
+  if (ids.size() <= tokenizer.prefix_tokens().size() + tokenizer.suffix_tokens().size()) {
+    return tl::unexpected(
+        invalid_input(param, "`" + param + "` has no token; every input needs some text"));
+  }
+  return ids;
+}
+
+Result<TokenIds> checked_ids(const ServedModel& model, const Prompt& prompt, const TokenIds& sent,
+                             const std::string& param) {
+  if (prompt.requested && !prompt.text.empty()) {
+    return tl::unexpected(invalid_input(
+        param, "token ids are used as they are: `prompt_name` and `instruction` are for text"));
+  }
+  if (sent.empty()) return tl::unexpected(invalid_input(param, "`" + param + "` has no token id"));
+  const auto unknown =
+      std::ranges::find_if(sent, [&](uint32_t id) { return id >= model.vocab_size; });
+  if (unknown != sent.end()) {
+    auto entry = param + "[" + std::to_string(unknown - sent.begin()) + "]";
+    auto message = "`" + entry + "` is token id " + std::to_string(*unknown) +
+                   "; this model's ids end at " + std::to_string(model.vocab_size - 1);
+    return tl::unexpected(invalid_input(std::move(entry), std::move(message)));
+  }
+  TokenIds ids = sent;
+  const auto& suffix = model.tokenizer->suffix_tokens();
+  if (!ends_with(ids, suffix)) ids.insert(ids.end(), suffix.begin(), suffix.end());
+  return ids;
+}
+
+}  // namespace
+
+Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
+                                                  const EmbeddingRequest& request,
+                                                  const Interruption& interruption) {
+  auto prompt = choose_prompt(model, request);
+  if (!prompt) return tl::unexpected(std::move(prompt.error()));
+  std::vector<TokenIds> sequences;
+  sequences.reserve(request.inputs.size());
+  for (const EmbeddingInput& input : request.inputs) {
+    if (auto error = interruption()) return tl::unexpected(std::move(*error));
+    const std::string param =
+        request.single ? "input" : "input[" + std::to_string(sequences.size()) + "]";
+    const auto* const text = std::get_if<std::string>(&input);
+    auto ids = text != nullptr ? text_ids(model, *prompt, *text, param)
+                               : checked_ids(model, *prompt, std::get<TokenIds>(input), param);
+    if (!ids) return tl::unexpected(std::move(ids.error()));
+    if (ids->size() > model.max_input_tokens) {
+      if (!request.truncate)
+        return tl::unexpected(too_long(param, ids->size(), model.max_input_tokens));
+      cut_keeping_suffix(*ids, model.tokenizer->suffix_tokens(), model.max_input_tokens);
+    }
+    sequences.push_back(std::move(*ids));
+  }
+  return sequences;
+}
+
+Result<std::vector<TokenIds>> rerank_token_ids(const ServedModel& model,
+                                               const RerankRequest& request,
+                                               const Interruption& interruption) {
+  const text::RerankPrompt& prompt = *model.rerank_prompt;
+  const std::string_view instruction = request.instruction ? std::string_view(*request.instruction)
+                                                           : text::kDefaultRerankInstruction;
+  if (prompt.encode(instruction, request.query, "", model.max_input_tokens).truncated) {
+    return tl::unexpected(
+        invalid_input("query",
+                      "`query` and `instruction` leave no room for a document in the model's " +
+                          std::to_string(model.max_input_tokens) + " tokens; shorten them",
+                      "context_length_exceeded"));
+  }
+  std::vector<TokenIds> sequences;
+  sequences.reserve(request.documents.size());
+  for (const std::string& document : request.documents) {
+    if (auto error = interruption()) return tl::unexpected(std::move(*error));
+    auto encoded = prompt.encode(instruction, request.query, document, model.max_input_tokens);
+    if (encoded.truncated && !request.truncate) {
+      auto param = "documents[" + std::to_string(sequences.size()) + "]";
+      auto message = "`" + param +
+                     "`, with the query and the template, is longer than the model's " +
+                     std::to_string(model.max_input_tokens) +
+                     " tokens. Shorten it, or send \"truncate\": true to have its end cut";
+      return tl::unexpected(
+          invalid_input(std::move(param), std::move(message), "context_length_exceeded"));
+    }
+    sequences.push_back(std::move(encoded.ids));
+  }
+  return sequences;
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,48 @@
+// The head of an HTTP/1.1 request (RFC 9112): request line and header fields, checked strictly.
+//
+// Heads that two programs could read differently (both Content-Length and Transfer-Encoding, bare
+// line feeds, folded lines, …) are refused: behind a proxy they would smuggle requests.
+//
+// Thread contract: functions without state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "server/api_error.h"
+
+namespace espalier::server {
+
+/// Request line and header fields together; longer ones are refused.
+inline constexpr size_t kHeadBytesMax = size_t{32} << 10U;
+
+enum class BodyKind : uint8_t { kNone, kLength, kChunked };
+
+struct RequestHead {
+  std::string method;  // as sent
+  std::string path;    // without query; not percent-decoded
+  BodyKind body = BodyKind::kNone;
+  uint64_t content_length = 0;   // for kLength; UINT64_MAX for numbers beyond
+  std::string content_type;      // lower case, without parameters; empty if absent
+  std::string content_encoding;  // lower case; empty if absent or "identity"
+  bool keep_alive = false;       // the client can send another request on the connection
+  bool expects_continue = false;
+};
+
+enum class HeadState : uint8_t { kIncomplete, kComplete, kBroken };
+
+struct HeadExtent {
+  HeadState state = HeadState::kIncomplete;
+  size_t bytes = 0;  // for kComplete: up to and with the empty line
+};
+
+/// Whether `bytes` starts with a whole head. `scanned` remembers how far earlier calls have looked
+/// into the same growing bytes (start with 0). kBroken: it can never become one.
+HeadExtent find_head(std::string_view bytes, size_t& scanned);
+
+/// Parses a whole head. Errors are kInvalidRequest; the connection must be closed after them.
+Result<RequestHead> parse_request_head(std::string_view head);
+
+}  // namespace espalier::server

@@ -1,0 +1,15 @@
+// The paths of the API, as routes and metrics name them.
+#pragma once
+
+namespace espalier::server {
+
+inline constexpr char kEmbeddingsPath[] = "/v1/embeddings";
+inline constexpr char kRerankPath[] = "/v1/rerank";
+inline constexpr char kModelsPath[] = "/v1/models";
+inline constexpr char kHealthPath[] = "/health";
+inline constexpr char kMetricsPath[] = "/metrics";
+/// What requests that no route took are counted under: paths are the client's to choose, and each
+/// would be a time series.
+inline constexpr char kOtherRoute[] = "other";
+
+}  // namespace espalier::server
