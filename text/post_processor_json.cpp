@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "text/tokenizer_components.h"
@@ -40,6 +39,7 @@ PostProcessor read_template(const JsonField& processor) {
 
 PostProcessor read_post_processor(const JsonField& post_processor) {
   PostProcessor result;
+  bool has_template = false;
   for (const JsonField& component : flatten_sequence(post_processor, "processors")) {
     const std::string type = component.string_at("type");
     if (type == "ByteLevel") continue;  // changes offsets, not ids
@@ -47,10 +47,10 @@ PostProcessor read_post_processor(const JsonField& post_processor) {
       component.refuse("the post-processor " + in_quotes(type) +
                        " is not supported (ByteLevel and TemplateProcessing are)");
     }
-    // Each processor of a sequence puts its template around what the one before made.
-    const PostProcessor outer = read_template(component);
-    result.prefix.insert(result.prefix.begin(), outer.prefix.begin(), outer.prefix.end());
-    result.suffix.insert(result.suffix.end(), outer.suffix.begin(), outer.suffix.end());
+    // Hugging Face's library panics on the second one.
+    if (has_template) component.refuse("a second TemplateProcessing is not supported");
+    has_template = true;
+    result = read_template(component);
   }
   return result;
 }

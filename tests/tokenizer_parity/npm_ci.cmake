@@ -1,0 +1,22 @@
+# cmake -DPACKAGE_DIR=… -DINSTALL_DIR=… -P npm_ci.cmake: `npm ci` of PACKAGE_DIR's package files in INSTALL_DIR,
+# once for each lock file.
+find_program(NPM npm)
+if(NOT NPM)
+  message(FATAL_ERROR "npm is missing: the tokenizer is compared with Hugging Face's, which comes from npm. "
+                      "Install the packages nodejs and npm.")
+endif()
+file(SHA256 ${PACKAGE_DIR}/package-lock.json lock)
+set(stamp ${INSTALL_DIR}/installed-lock)
+if(EXISTS ${stamp})
+  file(READ ${stamp} installed)
+  if(installed STREQUAL lock)
+    return()
+  endif()
+endif()
+file(MAKE_DIRECTORY ${INSTALL_DIR})
+file(COPY ${PACKAGE_DIR}/package.json ${PACKAGE_DIR}/package-lock.json DESTINATION ${INSTALL_DIR})
+execute_process(COMMAND ${NPM} ci --no-audit --no-fund WORKING_DIRECTORY ${INSTALL_DIR} RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "npm ci failed (${status}); is the npm registry reachable?")
+endif()
+file(WRITE ${stamp} ${lock})
