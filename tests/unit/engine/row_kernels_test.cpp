@@ -1,0 +1,242 @@
+#include "engine/row_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "engine/fast_exp.h"
+#include "engine/row_loops.h"
+#include "tests/reference/rms_norm.h"
+#include "tests/reference/rope.h"
+#include "tests/reference/swiglu.h"
+#include "tests/unit/engine/random_matrix.h"
+
+namespace espalier::engine {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr size_t kLengths[] = {1, 2, 3, 7, 15, 16, 17, 63, 64, 65, 127, 128, 1000, 3072};
+
+/// Every version of the loops that this CPU can run.
+class RowLoopsTest : public ::testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (GetParam() > detected_isa()) GTEST_SKIP() << "this CPU lacks " << name_of(GetParam());
+  }
+  const RowLoops& loops() const { return row_loops_for(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, RowLoopsTest,
+                         ::testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+TEST_P(RowLoopsTest, RmsNormAgreesWithItsTwin) {
+  for (const size_t n : kLengths) {
+    const std::vector<float> x = random_floats(n, 1);
+    const std::vector<float> weight = random_floats(n, 2);
+    std::vector<float> out(n);
+    loops().rms_norm(x.data(), weight.data(), 1e-6f, n, out.data());
+    const std::vector<float> expected = reference::rms_norm(x, weight, 1e-6f);
+    for (size_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(out[i], expected[i], 1e-6 * std::abs(expected[i]) + 1e-9) << n << " " << i;
+    }
+    // In place, the same bits.
+    std::vector<float> in_place = x;
+    loops().rms_norm(in_place.data(), weight.data(), 1e-6f, n, in_place.data());
+    EXPECT_EQ(in_place, out);
+  }
+}
+
+TEST_P(RowLoopsTest, RmsNormOfZerosIsZero) {
+  std::vector<float> x(65, 0.0f);
+  const std::vector<float> weight(65, 3.0f);
+  loops().rms_norm(x.data(), weight.data(), 1e-6f, x.size(), x.data());
+  EXPECT_EQ(x, std::vector<float>(65, 0.0f));
+}
+
+TEST_P(RowLoopsTest, AddAdds) {
+  for (const size_t n : kLengths) {
+    std::vector<float> x = random_floats(n, 3);
+    const std::vector<float> before = x;
+    const std::vector<float> y = random_floats(n, 4);
+    loops().add(x.data(), y.data(), n);
+    for (size_t i = 0; i < n; ++i) EXPECT_EQ(x[i], before[i] + y[i]);
+  }
+}
+
+TEST_P(RowLoopsTest, SwigluAgreesWithItsTwin) {
+  for (const size_t n : kLengths) {
+    const std::vector<float> gate_up = random_floats(2 * n, 5, 10.0f);
+    std::vector<float> out(n);
+    loops().swiglu(gate_up.data(), gate_up.data() + n, n, out.data());
+    const std::vector<float> expected = reference::swiglu(gate_up);
+    for (size_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(out[i], expected[i], 1e-6 * std::abs(expected[i]) + 1e-30) << gate_up[i];
+    }
+  }
+}
+
+TEST_P(RowLoopsTest, SwigluStaysFiniteForExtremeGates) {
+  const std::vector<float> gate_up = {-1e4f, -104.f, -88.8f, -88.0f, 0.0f, 88.0f, 1e4f, 3e38f,
+                                      1.0f,  1.0f,   1.0f,   1.0f,   1.0f, 1.0f,  1.0f, 1.0f};
+  std::vector<float> out(8);
+  loops().swiglu(gate_up.data(), gate_up.data() + 8, 8, out.data());
+  const std::vector<float> expected = reference::swiglu(gate_up);
+  for (size_t i = 0; i < out.size(); ++i) {
+    EXPECT_NEAR(out[i], expected[i], 1e-6 * std::abs(expected[i]) + 1e-30) << gate_up[i];
+  }
+}
+
+TEST_P(RowLoopsTest, RopeAgreesWithItsTwin) {
+  for (const size_t head_dim : {2, 6, 16, 34, 64, 128}) {
+    const RopeTable table(head_dim, 1e6, 1001);
+    for (const size_t position : {0, 1, 17, 1000}) {
+      std::vector<float> head = random_floats(head_dim, 6);
+      const std::vector<float> expected = reference::rope(head, position, 1e6);
+      loops().rope(head.data(), table.cos(position).data(), table.sin(position).data(),
+                   head_dim / 2);
+      for (size_t i = 0; i < head_dim; ++i) EXPECT_NEAR(head[i], expected[i], 1e-6);
+    }
+  }
+}
+
+/// The online softmax over all keys at once, in double: the sums of weights, lane by lane.
+double sum_of_weights(const std::vector<float>& scores, size_t lanes, size_t lane, double maximum) {
+  double sum = 0;
+  for (size_t i = lane; i < scores.size(); i += lanes) sum += std::exp(scores[i] - maximum);
+  return sum;
+}
+
+TEST_P(RowLoopsTest, OnlineSoftmaxInStepsIsTheSoftmax) {
+  for (const size_t lanes : {1, 3, 16, 33}) {
+    constexpr size_t kKeys = 130;
+    constexpr size_t kStep = 64;
+    const std::vector<float> scores = random_floats(kKeys * lanes, 7, 20.0f);
+    std::vector<float> maximum(lanes, -kInfinity), sum(lanes, 0.0f), rescale(lanes);
+    for (size_t key = 0; key < kKeys; key += kStep) {
+      const size_t keys = std::min(kStep, kKeys - key);
+      std::vector<float> step(scores.begin() + static_cast<std::ptrdiff_t>(key * lanes),
+                              scores.begin() + static_cast<std::ptrdiff_t>((key + keys) * lanes));
+      loops().online_softmax(step.data(), lanes, keys, lanes, maximum.data(), sum.data(),
+                             rescale.data());
+      for (size_t i = 0; i < step.size(); ++i) {
+        const float logit = scores[key * lanes + i] - maximum[i % lanes];  // rounded, as there
+        const double weight = std::exp(double{logit});
+        EXPECT_NEAR(step[i], weight, 2e-7 * weight + 1e-37);
+      }
+    }
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      const double expected = sum_of_weights(scores, lanes, lane, maximum[lane]);
+      EXPECT_NEAR(sum[lane], expected, 2e-6 * expected);
+    }
+  }
+}
+
+TEST_P(RowLoopsTest, AStepWithoutVisibleKeysChangesNoBit) {
+  constexpr size_t kLanes = 19;
+  std::vector<float> maximum = random_floats(kLanes, 8);
+  std::vector<float> sum = random_floats(kLanes, 9);
+  std::vector<float> rescale(kLanes);
+  maximum[3] = -kInfinity;  // has never seen a key
+  sum[3] = 0.0f;
+  const std::vector<float> maximum_before = maximum;
+  const std::vector<float> sum_before = sum;
+  std::vector<float> scores(5 * kLanes, -kInfinity);
+  loops().online_softmax(scores.data(), kLanes, 5, kLanes, maximum.data(), sum.data(),
+                         rescale.data());
+  EXPECT_EQ(maximum, maximum_before);
+  EXPECT_EQ(sum, sum_before);
+  EXPECT_EQ(scores, std::vector<float>(scores.size(), 0.0f));
+  for (size_t lane = 0; lane < kLanes; ++lane) EXPECT_EQ(rescale[lane], lane == 3 ? 0.0f : 1.0f);
+}
+
+TEST_P(RowLoopsTest, HiddenKeysBetweenVisibleOnesChangeNoBit) {
+  constexpr size_t kLanes = 21;
+  constexpr size_t kKeys = 40;
+  std::vector<float> together = random_floats(kKeys * kLanes, 10, 5.0f);
+  std::vector<float> between(3 * kKeys * kLanes, -kInfinity);
+  for (size_t key = 0; key < kKeys; ++key) {
+    std::copy_n(together.begin() + static_cast<std::ptrdiff_t>(key * kLanes), kLanes,
+                between.begin() + static_cast<std::ptrdiff_t>((3 * key + 1) * kLanes));
+  }
+  std::vector<float> maximum_a(kLanes, -kInfinity), sum_a(kLanes, 0.0f), rescale(kLanes);
+  std::vector<float> maximum_b = maximum_a, sum_b = sum_a;
+  loops().online_softmax(together.data(), kLanes, kKeys, kLanes, maximum_a.data(), sum_a.data(),
+                         rescale.data());
+  loops().online_softmax(between.data(), kLanes, 3 * kKeys, kLanes, maximum_b.data(), sum_b.data(),
+                         rescale.data());
+  EXPECT_EQ(maximum_a, maximum_b);
+  EXPECT_EQ(sum_a, sum_b);
+}
+
+TEST(FastExp, AgreesWithExpOverItsWholeRange) {
+  double worst = 0;
+  // 97 is coprime to powers of two: mantissas of all kinds.
+  for (uint64_t bits = 0; bits <= 0xffffffffu; bits += 97 * 16) {
+    float x;
+    const auto pattern = static_cast<uint32_t>(bits);
+    std::memcpy(&x, &pattern, sizeof(x));
+    if (!(x > -87.3365f && x < 88.7228f)) continue;
+    const double expected = std::exp(double{x});
+    worst = std::max(worst, std::abs(fast_exp(x) - expected) / expected);
+  }
+  EXPECT_LT(worst, 1.2e-7);
+}
+
+TEST(FastExp, KeepsItsPromisesAtTheEnds) {
+  EXPECT_EQ(fast_exp(0.0f), 1.0f);
+  EXPECT_EQ(fast_exp(-0.0f), 1.0f);
+  EXPECT_EQ(fast_exp(-87.34f), 0.0f);
+  EXPECT_EQ(fast_exp(-1e30f), 0.0f);
+  EXPECT_EQ(fast_exp(-kInfinity), 0.0f);
+  EXPECT_EQ(fast_exp(88.73f), kInfinity);
+  EXPECT_EQ(fast_exp(1e30f), kInfinity);
+  EXPECT_EQ(fast_exp(kInfinity), kInfinity);
+  EXPECT_TRUE(std::isfinite(fast_exp(88.72f)));
+  EXPECT_GE(fast_exp(-87.33f), std::numeric_limits<float>::min());
+  EXPECT_TRUE(std::isnan(fast_exp(std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_TRUE(std::isnan(fast_exp(-std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST(RowKernels, UseTheLoopsOfTheUsableIsa) {
+  const std::vector<float> x = random_floats(65, 11);
+  const std::vector<float> weight = random_floats(65, 12);
+  std::vector<float> out(65), expected(65);
+  rms_norm(x, weight, 1e-6f, out);
+  row_loops_for(usable_isa()).rms_norm(x.data(), weight.data(), 1e-6f, 65, expected.data());
+  EXPECT_EQ(out, expected);
+}
+
+TEST(RowKernels, AcceptEmptyRows) {
+  std::vector<float> none;
+  rms_norm(none, none, 1e-6f, none);
+  add(none, none);
+  swiglu(none, none);
+  apply_rope(none, none, none);
+  EXPECT_TRUE(none.empty());
+}
+
+TEST(RowKernels, RefuseLengthsThatDisagree) {
+  std::vector<float> four(4), five(5);
+  EXPECT_THROW(rms_norm(four, five, 1e-6f, four), std::invalid_argument);
+  EXPECT_THROW(rms_norm(four, four, 1e-6f, five), std::invalid_argument);
+  EXPECT_THROW(add(four, five), std::invalid_argument);
+  EXPECT_THROW(swiglu(four, four), std::invalid_argument);
+  EXPECT_THROW(apply_rope(four, four, four), std::invalid_argument);
+  EXPECT_THROW(RopeTable(3, 1e6, 1), std::invalid_argument);
+}
+
+TEST(RopeTable, HoldsTheAnglesOfFarPositions) {
+  const RopeTable table(128, 1e6, 32768);
+  for (const size_t i : {0, 1, 63}) {
+    const double angle = 32767.0 * std::pow(1e6, -2.0 * static_cast<double>(i) / 128.0);
+    EXPECT_NEAR(table.cos(32767)[i], std::cos(angle), 1e-7);
+    EXPECT_NEAR(table.sin(32767)[i], std::sin(angle), 1e-7);
+  }
+}
+
+}  // namespace
+}  // namespace espalier::engine
