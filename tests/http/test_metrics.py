@@ -1,0 +1,144 @@
+"""GET /metrics: present with zero before traffic, exact after it. One request that fits into one batch is one batch,
+so what is computed is known: every distinct prefix of its inputs once (trie, radixmlp), or every token (off)."""
+
+import unittest
+
+import numpy as np
+
+from espalier_server import ServerTest, distinct_prefixes, random_inputs, tokenize, wait_until
+
+COUNTERS = ("espalier_tokens_total", "espalier_compact_tokens_total", "espalier_batches_total",
+            "espalier_sequences_total", "espalier_batch_failures_total", "espalier_abandoned_requests_total",
+            "espalier_queue_tickets", "espalier_queue_tokens")
+PROMPT = "You are a careful librarian. Answer with the title of a book about "
+TEXTS = [PROMPT + topic for topic in ("salt", "salt water", "ships", "ships and salt", "timber")] + ["salt", "a", "b"]
+
+
+class BeforeTrafficTest(ServerTest):
+    def test_every_metric_is_there_with_zero(self):
+        reply = self.server.get("/metrics")
+        self.assertEqual(reply.status, 200)
+        self.assertTrue(reply.headers["content-type"].startswith("text/plain; version=0.0.4"))
+        metrics = self.server.metrics()
+        for name in COUNTERS:
+            self.assertEqual(metrics[name], 0, name)
+        for route in ("/v1/embeddings", "/v1/rerank", "/v1/models", "/health"):
+            self.assertEqual(metrics[f'espalier_requests_total{{route="{route}",status="200"}}'], 0, route)
+            self.assertEqual(metrics[f'espalier_request_duration_seconds_count{{route="{route}"}}'], 0, route)
+        for stage in ("tokenize", "queue", "inference", "plan", "compute"):
+            self.assertEqual(metrics[f"espalier_{stage}_duration_seconds_count"], 0, stage)
+        text = reply.body.decode()
+        for name in COUNTERS:
+            self.assertIn(f"# HELP {name} ", text)
+            self.assertIn(f"# TYPE {name} ", text)
+
+
+class CountingTest:
+    """The tests, run by one class for each mode."""
+
+    deduplicates = True
+
+    def grown(self, action):
+        """How much each metric grows by `action`: whoever has an answer sees it counted."""
+        before = self.server.metrics()
+        action()
+        return {name: value - before.get(name, 0) for name, value in self.server.metrics().items()}
+
+    def assert_one_batch(self, action, sequences):
+        tokens = sum(map(len, sequences))
+        grown = self.grown(action)
+        self.assertEqual(grown["espalier_batches_total"], 1)
+        self.assertEqual(grown["espalier_sequences_total"], len(sequences))
+        self.assertEqual(grown["espalier_tokens_total"], tokens)
+        expected = distinct_prefixes(sequences) if self.deduplicates else tokens
+        self.assertEqual(grown["espalier_compact_tokens_total"], expected)
+        self.assertEqual(grown["espalier_batch_failures_total"], 0)
+
+    def test_texts_with_a_shared_prompt(self):
+        sequences = tokenize(TEXTS)
+        self.assertLess(distinct_prefixes(sequences), 0.6 * sum(map(len, sequences)))
+        self.assert_one_batch(lambda: self.server.embed(TEXTS), sequences)
+
+    def test_equal_texts(self):
+        texts = ["the same text again and again"] * 32
+        self.assert_one_batch(lambda: self.server.embed(texts), tokenize(texts))
+
+    def test_random_trees_of_token_ids(self):
+        rng = np.random.default_rng(21)
+        for _ in range(10):
+            inputs = [[*rng.integers(0, 3, rng.integers(1, 12)).tolist(), 8187] for _ in range(40)]
+            self.assert_one_batch(lambda inputs=inputs: self.server.embed(inputs), inputs)
+
+    def test_inputs_that_end_inside_each_other(self):
+        inputs = [[8187], [8187, 8187], [5, 8187], [5, 8187, 8187], [5, 8187, 6, 8187]]
+        self.assert_one_batch(lambda: self.server.embed(inputs), inputs)
+
+    def test_nothing_shared(self):
+        inputs = [[first, *rest] for first, rest in enumerate(random_inputs(20, 30, seed=22))]
+        self.assertEqual(distinct_prefixes(inputs), sum(map(len, inputs)))
+        self.assert_one_batch(lambda: self.server.embed(inputs), inputs)
+
+    def test_rerank_computes_equal_prompts_once(self):
+        def tokens_of(documents):
+            reply = self.server.post("/v1/rerank", {"query": "a tree trained to grow flat", "documents": documents})
+            return reply.json()["usage"]["total_tokens"]
+
+        one = tokens_of(["salt"])
+        grown = self.grown(lambda: self.assertEqual(tokens_of(["salt"] * 10), 10 * one))
+        self.assertEqual(grown["espalier_tokens_total"], 10 * one)
+        self.assertEqual(grown["espalier_compact_tokens_total"], one if self.deduplicates else 10 * one)
+
+    def test_rerank_shares_everything_up_to_the_documents(self):
+        def rerank(*documents):
+            self.server.rerank("a tree trained to grow flat", documents)
+
+        alone = self.grown(lambda: rerank("salt"))["espalier_compact_tokens_total"]
+        together = self.grown(lambda: rerank("salt", "water", "a ship"))["espalier_compact_tokens_total"]
+        if self.deduplicates:
+            self.assertLess(together, 1.6 * alone)  # each further document costs itself and the template's tail
+        else:
+            self.assertGreaterEqual(together, 3 * alone)
+
+    def test_requests_are_counted_by_route_and_status(self):
+        def traffic():
+            for _ in range(3):
+                self.server.embed("salt")
+            self.server.rerank("salt", ["salt"])
+            self.server.get("/health")
+            self.server.get("/nowhere/at/all")
+            self.server.post("/v1/rerank", {"query": 5})
+
+        def counted(route, status):
+            return self.server.metrics().get(f'espalier_requests_total{{route="{route}",status="{status}"}}', 0)
+
+        cases = {("/v1/embeddings", 200): 3, ("/v1/rerank", 200): 1, ("/health", 200): 1, ("other", 404): 1,
+                 ("/v1/rerank", 400): 1}
+        before = {case: counted(*case) for case in cases}
+        traffic()
+        for case, count in cases.items():
+            wait_until(lambda case=case, count=count: counted(*case) == before[case] + count, f"{count} of {case}")
+        self.assertNotIn("nowhere", self.server.get("/metrics").body.decode())
+
+    def test_stages_are_timed_once_a_request_or_batch(self):
+        grown = self.grown(lambda: self.server.embed(TEXTS))
+        for stage in ("tokenize", "queue", "inference", "plan", "compute"):
+            self.assertEqual(grown[f"espalier_{stage}_duration_seconds_count"], 1, stage)
+            self.assertGreaterEqual(grown[f"espalier_{stage}_duration_seconds_sum"], 0, stage)
+        self.assertGreater(grown["espalier_compute_duration_seconds_sum"], 0)
+
+
+class TrieTest(CountingTest, ServerTest):
+    options = ("--dedup", "trie")
+
+
+class RadixMlpTest(CountingTest, ServerTest):
+    options = ("--dedup", "radixmlp")
+
+
+class OffTest(CountingTest, ServerTest):
+    options = ("--dedup", "off")
+    deduplicates = False
+
+
+if __name__ == "__main__":
+    unittest.main()
