@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 
+#include "engine/aligned_buffer.h"
 #include "engine/mat_view.h"
 #include "models/model_config.h"
 
@@ -19,18 +19,15 @@ class Buffer {
   /// A (rows × cols) view, valid until the next call. Throws std::bad_alloc, and is empty then.
   engine::MutMatView shaped(size_t rows, size_t cols) {
     const size_t wanted = rows * cols;
-    if (wanted > capacity_) {
-      capacity_ = 0;
-      data_.reset();  // first, so that the old and the new are never both there
-      data_ = std::make_unique_for_overwrite<float[]>(wanted);
-      capacity_ = wanted;
+    if (wanted > memory_.size()) {
+      memory_ = {};  // first, so that the old and the new are never both there
+      memory_ = engine::AlignedBuffer(wanted);
     }
-    return {data_.get(), rows, cols};
+    return {memory_.data(), rows, cols};
   }
 
  private:
-  std::unique_ptr<float[]> data_;
-  size_t capacity_ = 0;
+  engine::AlignedBuffer memory_;
 };
 
 /// Rows that the wide intermediates of a layer exist for at a time.

@@ -1,0 +1,228 @@
+// The forward pass on tiny random models: the three dedup modes against each other and against each
+// text alone. What is computed, rather than that it agrees, is tests/numpy_reference's matter.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/model.h"
+#include "tests/reference/naive_plan.h"
+#include "tests/unit/models/tiny_model.h"
+
+namespace espalier::models {
+namespace {
+
+using engine::BatchPlan;
+using engine::ConstMatView;
+using engine::DedupMode;
+using reference::NaivePlanner;
+using reference::TokenIds;
+using reference::Wanted;
+using test::TemporaryFolder;
+using test::TinyModel;
+using test::TinyShape;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+constexpr DedupMode kModes[] = {DedupMode::kTrie, DedupMode::kRadixMlp, DedupMode::kOff};
+constexpr float kTolerance = 1e-5F;  // of components, whose RMS after the final norm is about one
+
+Model load_tiny(const TinyShape& shape = {}, uint32_t seed = 1) {
+  const TemporaryFolder folder;
+  TinyModel(shape, seed).write(folder);
+  return test::load(folder.path());
+}
+
+std::vector<float> row_of(ConstMatView view, size_t row) {
+  return {view.row(row).begin(), view.row(row).end()};
+}
+
+/// The final hidden state of every token of every sequence, from one batch.
+std::vector<std::vector<std::vector<float>>> all_states(Model& model,
+                                                        const std::vector<TokenIds>& sequences,
+                                                        DedupMode dedup) {
+  NaivePlanner planner(sequences, dedup);
+  const BatchPlan plan = planner.plan(Wanted::kAllRows);
+  const ConstMatView states = model.forward_pass().run(plan, {});
+  std::vector<std::vector<std::vector<float>>> result(sequences.size());
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    for (size_t i = 0; i < sequences[s].size(); ++i) {
+      result[s].push_back(row_of(states, planner.row_of(s, i)));
+    }
+  }
+  return result;
+}
+
+float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  float largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
+
+TokenIds random_tokens(std::mt19937& random, size_t count, uint32_t vocabulary) {
+  TokenIds ids(count);
+  for (uint32_t& id : ids) id = static_cast<uint32_t>(random() % vocabulary);
+  return ids;
+}
+
+/// Sequences that start with prefixes of each other, among them repeats and whole prefixes.
+std::vector<TokenIds> branching_batch(std::mt19937& random, size_t count, uint32_t vocabulary) {
+  std::vector<TokenIds> sequences = {random_tokens(random, 20, vocabulary)};
+  while (sequences.size() < count) {
+    const TokenIds& other = sequences[random() % sequences.size()];
+    TokenIds ids(other.begin(), other.begin() + static_cast<long>(random() % (other.size() + 1)));
+    const TokenIds tail = random_tokens(random, random() % 15, vocabulary);
+    ids.insert(ids.end(), tail.begin(), tail.end());
+    if (!ids.empty()) sequences.push_back(ids);
+  }
+  return sequences;
+}
+
+/// Every token's state in every mode, in one batch, against its sequence alone.
+void expect_modes_agree(Model& model, const std::vector<TokenIds>& sequences) {
+  for (const DedupMode dedup : kModes) {
+    const auto together = all_states(model, sequences, dedup);
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      const auto alone = all_states(model, {sequences[s]}, DedupMode::kOff)[0];
+      for (size_t i = 0; i < alone.size(); ++i) {
+        ASSERT_LE(largest_difference(together[s][i], alone[i]), kTolerance)
+            << "mode " << static_cast<int>(dedup) << ", sequence " << s << ", token " << i;
+      }
+    }
+  }
+}
+
+TEST(CausalDecoder, EveryTokenOfABatchEqualsItsSequenceAloneInAllModes) {
+  std::mt19937 random(7);
+  for (const TinyShape& shape :
+       {TinyShape{}, TinyShape{.layers = 3, .query_heads = 3, .kv_heads = 1, .head_dim = 16},
+        TinyShape{.layers = 1, .query_heads = 2, .kv_heads = 2, .head_dim = 4}}) {
+    Model model = load_tiny(shape);
+    for (int batch = 0; batch < 3; ++batch) {
+      expect_modes_agree(model, branching_batch(random, 8, 6));
+    }
+  }
+}
+
+TEST(CausalDecoder, BatchesOfSeveralRowBlocksAgreeToo) {
+  std::mt19937 random(8);
+  Model model = load_tiny();
+  TokenIds prefix = random_tokens(random, 300, 40);
+  std::vector<TokenIds> sequences = {prefix, prefix, random_tokens(random, 290, 40)};
+  prefix.resize(270);
+  sequences.push_back(prefix);
+  sequences[1].push_back(3);
+  expect_modes_agree(model, sequences);
+}
+
+TEST(CausalDecoder, WantedRowsAreThoseOfTheWholePass) {
+  std::mt19937 random(9);
+  Model model = load_tiny();
+  const std::vector<TokenIds> sequences = branching_batch(random, 10, 5);
+  for (const DedupMode dedup : kModes) {
+    BatchPlan plan = reference::naive_plan(sequences, dedup, Wanted::kAllRows);
+    const ConstMatView all = model.forward_pass().run(plan, {});
+    std::vector<std::vector<float>> expected;
+    for (size_t row = 0; row < all.rows; ++row) expected.push_back(row_of(all, row));
+
+    std::erase_if(plan.wanted_rows, [](uint32_t row) { return row % 3 != 1; });
+    const ConstMatView some = model.forward_pass().run(plan, {});
+    ASSERT_EQ(some.rows, plan.wanted_rows.size());
+    for (size_t k = 0; k < some.rows; ++k) {
+      EXPECT_LE(largest_difference(row_of(some, k), expected[plan.wanted_rows[k]]), kTolerance);
+    }
+  }
+}
+
+TEST(CausalDecoder, LaterTokensDoNotReachEarlierOnes) {
+  Model model = load_tiny();
+  const auto one = all_states(model, {{1, 2, 3, 4}}, DedupMode::kTrie)[0];
+  const auto other = all_states(model, {{1, 2, 3, 9}}, DedupMode::kTrie)[0];
+  for (size_t i = 0; i < 3; ++i) EXPECT_LE(largest_difference(one[i], other[i]), kTolerance);
+  EXPECT_GT(largest_difference(one[3], other[3]), 0.01F);
+}
+
+TEST(CausalDecoder, TheOrderOfTokensMatters) {
+  Model model = load_tiny();
+  const auto one = all_states(model, {{1, 2, 3}}, DedupMode::kTrie)[0];
+  const auto other = all_states(model, {{2, 1, 3}}, DedupMode::kTrie)[0];
+  EXPECT_GT(largest_difference(one[2], other[2]), 0.01F);
+}
+
+TEST(CausalDecoder, ASmallBatchAfterALargeOneGivesTheSameBits) {
+  std::mt19937 random(10);
+  Model model = load_tiny();
+  const std::vector<TokenIds> small = {{5, 6, 7}, {5, 6}};
+  const auto before = all_states(model, small, DedupMode::kRadixMlp);
+  all_states(model, branching_batch(random, 30, 8), DedupMode::kTrie);
+  EXPECT_EQ(all_states(model, small, DedupMode::kRadixMlp), before);
+}
+
+TEST(CausalDecoder, ProgressIsReportedAfterEachLayer) {
+  Model model = load_tiny({.layers = 3});
+  std::vector<std::pair<size_t, size_t>> reports;
+  model.forward_pass().run(reference::naive_plan(std::vector<TokenIds>{{1, 2}}, DedupMode::kTrie),
+                           [&](size_t done, size_t layers) { reports.emplace_back(done, layers); });
+  EXPECT_THAT(reports, ElementsAre(Pair(1, 3), Pair(2, 3), Pair(3, 3)));
+}
+
+TEST(CausalDecoder, NothingWantedIsNothingReturned) {
+  Model model = load_tiny();
+  BatchPlan plan = reference::naive_plan(std::vector<TokenIds>{{1, 2}}, DedupMode::kTrie);
+  plan.wanted_rows.clear();
+  EXPECT_EQ(model.forward_pass().run(plan, {}).rows, 0U);
+  EXPECT_EQ(model.forward_pass().run({}, {}).rows, 0U);
+}
+
+TEST(CausalDecoder, IdsAndPositionsThatTheModelLacksThrowWithTheirValues) {
+  Model model = load_tiny();
+  BatchPlan plan = reference::naive_plan(std::vector<TokenIds>{{1, 40}}, DedupMode::kTrie);
+  EXPECT_THROW(model.forward_pass().run(plan, {}), std::out_of_range);
+  plan.token_ids[1] = 39;
+  EXPECT_NO_THROW(model.forward_pass().run(plan, {}));
+  plan.positions[1] = 1024;
+  EXPECT_THROW(model.forward_pass().run(plan, {}), std::out_of_range);
+}
+
+TEST(CausalDecoder, TheLastPositionOfTheModelWorks) {
+  std::mt19937 random(11);
+  Model model = load_tiny({.layers = 2, .positions = 1500});  // beyond the first table of angles
+  const TokenIds longest = random_tokens(random, 1500, 40);
+  const auto states = all_states(model, {longest}, DedupMode::kTrie)[0];
+  EXPECT_EQ(states.size(), 1500U);
+  EXPECT_TRUE(std::isfinite(states.back()[0]));
+  TokenIds start(longest.begin(), longest.begin() + 10);
+  const auto short_states = all_states(model, {start}, DedupMode::kTrie)[0];
+  EXPECT_LE(largest_difference(states[9], short_states[9]), kTolerance);
+}
+
+TEST(CausalDecoder, AResultThatIsNotFiniteThrowsAndTheNextRunWorks) {
+  const TemporaryFolder folder;
+  TinyModel tiny;
+  for (const float poison :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    tiny.tensors["model.embed_tokens.weight"].values[7 * 32 + 5] = poison;  // token 7's row
+    tiny.write(folder);
+    Model model = test::load(folder.path());
+    for (const DedupMode dedup : kModes) {
+      const auto run = [&](uint32_t id) {
+        model.forward_pass().run(reference::naive_plan(std::vector<TokenIds>{{1, id}, {1}}, dedup),
+                                 {});
+      };
+      EXPECT_THAT(test::error_of([&] { run(7); }), HasSubstr("not finite"));
+      EXPECT_EQ(test::error_of([&] { run(8); }), "no error");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace espalier::models
