@@ -313,7 +313,7 @@ class EspalierTest(unittest.TestCase):
                 print(f"--- stderr of the server on port {server.port}:\n{server.log_text()}---", file=sys.stderr)
         return result
 
-    def assert_error(self, reply, status, param=None, code=None, message=""):
+    def assert_error(self, reply, status, param=None, code=None, message="."):
         """The API's error shape; `message` is a regular expression."""
         self.assertIsNotNone(reply, "the connection was closed without an answer")
         self.assertEqual(reply.status, status, reply)

@@ -32,7 +32,7 @@ class ErrorTest(ServerTest):
 
 
 class EmbeddingErrorTest(ErrorTest):
-    def refused(self, body, param, message="", code=None):
+    def refused(self, body, param, message=".", code=None):
         with self.subTest(body=str(body)[:80]):
             reply = self.server.post(EMBEDDINGS, body)
             self.assert_error(reply, 400, param, code, message)
@@ -84,11 +84,11 @@ class EmbeddingErrorTest(ErrorTest):
         too_long = [5] * MAX_TOKENS
         self.refused({"input": too_long, "truncate": False}, "input", f"{MAX_TOKENS + 1} tokens.*{MAX_TOKENS}",
                      "context_length_exceeded")
-        self.refused({"input": ["a", "salt " * 3000], "truncate": False}, "input[1]", "", "context_length_exceeded")
+        self.refused({"input": ["a", "salt " * 3000], "truncate": False}, "input[1]", ".", "context_length_exceeded")
 
 
 class RerankErrorTest(ErrorTest):
-    def refused(self, param, message="", code=None, **fields):
+    def refused(self, param, message=".", code=None, **fields):
         body = {"query": "a", "documents": ["b"], **fields}
         with self.subTest(fields=str(fields)[:80]):
             reply = self.server.post(RERANK, {name: value for name, value in body.items() if value != "absent"})

@@ -125,8 +125,7 @@ class VariantTest(FolderTest):
 class RefusalTest(FolderTest):
     def assert_refused(self, *message):
         done = self.embed()
-        self.assertEqual(done.returncode, 1, done)
-        self.assertEqual(done.stdout, "")
+        self.assertEqual((done.returncode, done.stdout[:80]), (1, ""), done.stderr)
         for expected in message:
             self.assertIn(expected, done.stderr)
 
@@ -160,7 +159,7 @@ class RefusalTest(FolderTest):
         self.write("config.json", b'{"model_type": "qwen3",')
         self.assert_refused("config.json")
         for key, value in (("hidden_size", 0), ("hidden_size", "256"), ("num_hidden_layers", -1), ("head_dim", 63),
-                           ("num_key_value_heads", 3), ("num_attention_heads", 2**60), ("rms_norm_eps", None),
+                           ("num_key_value_heads", 3), ("num_attention_heads", 2**60), ("rms_norm_eps", "small"),
                            ("vocab_size", 1e300)):
             with self.subTest(key=key, value=value):
                 self.write("config.json", self.config(**{key: value}))

@@ -273,7 +273,8 @@ class StressTest(EspalierTest):
         wait_until(lambda: self.server.metrics().get('espalier_requests_total{route="/v1/embeddings",status="200"}', 0) > 500,
                    "traffic")
         blocker = self.server.in_background("/v1/embeddings", {"input": random_inputs(40, 2000, seed=41)})
-        wait_until(lambda: self.server.waiting() > 0, "the blocker in the queue")
+        # The clients' inputs are short: 64 × 4 of them are nowhere near this many tokens.
+        wait_until(lambda: self.server.metric("espalier_queue_tokens") > 30 * 2000, "the blocker in the queue")
         large = [self.server.in_background("/v1/embeddings", {"input": [f"{i} {j}" for j in range(500)]}) for i in range(16)]
         # The clients wait for at most 4 inputs each and the blocker for 40: without one of these it would be less.
         wait_until(lambda: self.server.waiting() >= 16 * 500, "all large requests in the queue")
