@@ -204,7 +204,7 @@ std::string describe(const json& value) {
 }
 
 std::optional<uint64_t> whole_number(const json& value, uint64_t max) {
-  if (value.is_number_unsigned()) {
+  if (value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0)) {
     const auto number = value.get<uint64_t>();
     return number <= max ? std::optional(number) : std::nullopt;
   }
@@ -214,7 +214,7 @@ std::optional<uint64_t> whole_number(const json& value, uint64_t max) {
     if (number >= 0 && number <= limit && std::trunc(number) == number)
       return static_cast<uint64_t>(number);
   }
-  return std::nullopt;  // negative integers are another type for the parser
+  return std::nullopt;
 }
 
 Result<std::optional<std::string>> optional_string(const json& object, const char* field) {

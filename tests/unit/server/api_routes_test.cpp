@@ -1,0 +1,137 @@
+#include "server/api_routes.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "fake_model.h"
+#include "server/route_paths.h"
+
+namespace espalier::server {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class Routes : public testing::Test {
+ protected:
+  Routes()
+      : scheduler_({&forward_pass_}, {}, &metrics_),
+        service_(fake_served_model(), scheduler_),
+        routes_(api_routes({&service_, &scheduler_, &metrics_, [this] { return ready_; }})) {}
+
+  HttpResponse call(const std::string& path, const std::string& body = {},
+                    const std::string& content_type = "application/json") {
+    HttpRequest request;
+    request.path = path;
+    request.content_type = content_type;
+    request.body = body;
+    request.client_gone = [] { return false; };
+    for (const auto& route : routes_)
+      if (route.path == path) return route.handler(request);
+    throw std::out_of_range(path);
+  }
+  json call_json(const std::string& path, const std::string& body) {
+    const auto response = call(path, body);
+    EXPECT_EQ(response.status, 200) << response.body;
+    return json::parse(response.body);
+  }
+
+  bool ready_ = true;
+  Metrics metrics_;
+  FakeForwardPass forward_pass_;
+  scheduler::Scheduler scheduler_;
+  InferenceService service_;
+  std::vector<Route> routes_;
+};
+
+TEST_F(Routes, EmbeddingsAnswerNamesTheServedModelWhateverWasAskedFor) {
+  const json answer =
+      call_json(kEmbeddingsPath, R"({"input":["a","b"],"model":"text-embedding-3-small"})");
+  EXPECT_EQ(answer["model"], "fake");
+  EXPECT_EQ(answer["data"].size(), 2U);
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], answer["usage"]["total_tokens"]);
+}
+
+TEST_F(Routes, EmbeddingsAsBase64DecodeToTheirLength) {
+  const json answer =
+      call_json(kEmbeddingsPath, R"({"input":"a","encoding_format":"base64","dimensions":3})");
+  EXPECT_EQ(answer["data"][0]["embedding"].get<std::string>().size(), 16U);  // 12 bytes
+}
+
+TEST_F(Routes, RerankAnswersHaveAnIdOfTheirOwn) {
+  const std::string body = R"({"query":"q","documents":["a","b c d e f"],"return_documents":true})";
+  const json first = call_json(kRerankPath, body);
+  const json second = call_json(kRerankPath, body);
+  EXPECT_EQ(first["results"][0]["index"], 0);
+  EXPECT_EQ(first["results"][0]["document"]["text"], "a");
+  EXPECT_NE(first["id"], second["id"]);
+  EXPECT_THAT(first["id"].get<std::string>(), HasSubstr("rerank-"));
+}
+
+TEST_F(Routes, MistakesAre400WithTheFieldAtFault) {
+  const auto response = call(kEmbeddingsPath, R"({"input":[1,-1]})");
+  EXPECT_EQ(response.status, 400);
+  EXPECT_EQ(json::parse(response.body)["error"]["param"], "input[1]");
+  EXPECT_EQ(call(kEmbeddingsPath, "").status, 400);
+  EXPECT_EQ(call(kRerankPath, "{\"query\":").status, 400);
+}
+
+TEST_F(Routes, BodiesThatAreNotJsonAre415WithTheMend) {
+  for (const char* type : {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data",
+                           "application/jsonl"}) {
+    const auto response = call(kRerankPath, "{}", type);
+    EXPECT_EQ(response.status, 415) << type;
+    EXPECT_THAT(response.body, HasSubstr("Content-Type: application/json"));
+  }
+  for (const char* type : {"", "application/json", "application/vnd.api+json"})
+    EXPECT_EQ(call(kEmbeddingsPath, R"({"input":"a"})", type).status, 200) << type;
+}
+
+TEST_F(Routes, FailureOfTheModelIs500) {
+  forward_pass_.fail(true);
+  EXPECT_EQ(call(kEmbeddingsPath, R"({"input":"a"})").status, 500);
+}
+
+TEST_F(Routes, ExceptionInAHandlerIs500WithoutItsText) {
+  auto model = fake_served_model();
+  model.embed = [](std::span<const float>, std::optional<size_t>) -> std::vector<float> {
+    throw std::runtime_error("secret");
+  };
+  const InferenceService service(model, scheduler_);
+  const auto routes = api_routes({&service, &scheduler_, &metrics_, [] { return true; }});
+  HttpRequest request;
+  request.body = R"({"input":"a"})";
+  const auto response = routes.front().handler(request);
+  EXPECT_EQ(response.status, 500);
+  EXPECT_THAT(response.body, testing::Not(HasSubstr("secret")));
+}
+
+TEST_F(Routes, HealthTellsOfTheDrain) {
+  EXPECT_EQ(call_json(kHealthPath, ""), json({{"status", "ok"}}));
+  ready_ = false;
+  const auto response = call(kHealthPath);
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(json::parse(response.body), json({{"status", "draining"}}));
+}
+
+TEST_F(Routes, ModelsListsTheServedOne) {
+  const json answer = call_json(kModelsPath, "");
+  EXPECT_EQ(answer["object"], "list");
+  EXPECT_EQ(answer["data"][0]["id"], "fake");
+  EXPECT_EQ(answer["data"][0]["object"], "model");
+  EXPECT_GT(answer["data"][0]["created"].get<int64_t>(), 1'600'000'000);
+}
+
+TEST_F(Routes, MetricsCountTheTokensOfARequest) {
+  call_json(kEmbeddingsPath, R"({"input":[[1,2,3,4],[1,2,3,5]]})");
+  const auto response = call(kMetricsPath);
+  EXPECT_EQ(response.content_type, "text/plain; version=0.0.4; charset=utf-8");
+  // Two sequences of four and the end token; three tokens are shared.
+  EXPECT_THAT(response.body, HasSubstr("espalier_tokens_total 10\n"));
+  EXPECT_THAT(response.body, HasSubstr("espalier_compact_tokens_total 7\n"));
+}
+
+}  // namespace
+}  // namespace espalier::server

@@ -1,0 +1,162 @@
+#include "server/embeddings_json.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace espalier::server {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+EmbeddingRequest parsed(std::string_view body) {
+  auto result = parse_embedding_request(body);
+  EXPECT_TRUE(result) << result.error().message;
+  return result.value_or(EmbeddingRequest{});
+}
+
+/// "param: message" of the error that `body` gives.
+std::string error_of(std::string_view body) {
+  const auto result = parse_embedding_request(body);
+  if (result) return "no error";
+  EXPECT_EQ(http_status(result.error().kind), 400);
+  return result.error().param + ": " + result.error().message;
+}
+
+std::string array_of(const std::string& entry, size_t count) {
+  std::string list = "[" + entry;
+  for (size_t i = 1; i < count; ++i) list += "," + entry;
+  return list + "]";
+}
+
+TEST(EmbeddingRequest, StringIsOneInput) {
+  const auto request = parsed(R"({"input":"a text","model":"m","user":7})");
+  ASSERT_EQ(request.inputs.size(), 1U);
+  EXPECT_EQ(std::get<std::string>(request.inputs[0]), "a text");
+  EXPECT_TRUE(request.single);
+  EXPECT_EQ(request.model, "m");
+  EXPECT_EQ(request.encoding, EmbeddingEncoding::kFloat);
+  EXPECT_TRUE(request.truncate);
+  EXPECT_FALSE(request.dimensions || request.prompt_name || request.instruction);
+}
+
+TEST(EmbeddingRequest, ArraysOfStringsIdsAndIdListsAreRead) {
+  const auto texts = parsed(R"({"input":["a","b"]})");
+  EXPECT_EQ(texts.inputs.size(), 2U);
+  EXPECT_FALSE(texts.single);
+  const auto ids = parsed(R"({"input":[1,2,3.0]})");
+  ASSERT_EQ(ids.inputs.size(), 1U);
+  EXPECT_EQ(std::get<TokenIds>(ids.inputs[0]), (TokenIds{1, 2, 3}));
+  EXPECT_TRUE(ids.single);
+  const auto lists = parsed(R"({"input":[[1],[4294967295]]})");
+  ASSERT_EQ(lists.inputs.size(), 2U);
+  EXPECT_EQ(std::get<TokenIds>(lists.inputs[1]), (TokenIds{4294967295}));
+}
+
+TEST(EmbeddingRequest, OptionsAreRead) {
+  const auto request = parsed(
+      R"({"input":"a","encoding_format":"base64","dimensions":64,"prompt_name":"query","truncate":false})");
+  EXPECT_EQ(request.encoding, EmbeddingEncoding::kBase64);
+  EXPECT_EQ(request.dimensions, 64U);
+  EXPECT_EQ(request.prompt_name, "query");
+  EXPECT_FALSE(request.truncate);
+  EXPECT_EQ(parsed(R"({"input":"a","instruction":""})").instruction, "");
+}
+
+TEST(EmbeddingRequest, NullOptionsAreAbsent) {
+  const auto request = parsed(
+      R"({"input":"a","model":null,"encoding_format":null,"dimensions":null,"prompt_name":null,
+          "instruction":null,"truncate":null})");
+  EXPECT_TRUE(request.truncate);
+  EXPECT_FALSE(request.dimensions);
+}
+
+TEST(EmbeddingRequest, InputMustBeThereAndOfAKnownForm) {
+  EXPECT_THAT(error_of("{}"), HasSubstr("input: `input` is missing"));
+  EXPECT_THAT(error_of(R"({"input":null})"), HasSubstr("not null"));
+  EXPECT_THAT(error_of(R"({"input":5})"), HasSubstr("input: `input` must be a string"));
+  EXPECT_THAT(error_of(R"({"input":{}})"), HasSubstr("not an object"));
+  EXPECT_THAT(error_of(R"({"input":true})"), HasSubstr("not true"));
+  EXPECT_THAT(error_of(R"({"input":[null]})"), HasSubstr("input[0]: "));
+  EXPECT_THAT(error_of(R"({"input":[{"text":"a"}]})"), HasSubstr("input[0]: "));
+}
+
+TEST(EmbeddingRequest, EmptyInputsAreNamed) {
+  EXPECT_THAT(error_of(R"({"input":""})"), HasSubstr("input: `input` is an empty string"));
+  EXPECT_THAT(error_of(R"({"input":[]})"), HasSubstr("empty array"));
+  EXPECT_THAT(error_of(R"({"input":["a",""]})"), HasSubstr("input[1]: `input[1]` is an empty"));
+  EXPECT_THAT(error_of(R"({"input":[[1],[]]})"), HasSubstr("input[1]: `input[1]` is empty"));
+}
+
+TEST(EmbeddingRequest, EntriesMustBeAlike) {
+  EXPECT_THAT(error_of(R"({"input":["a",1]})"), HasSubstr("input[1]: "));
+  EXPECT_THAT(error_of(R"({"input":[[1],"a"]})"), HasSubstr("input[1]: "));
+  EXPECT_THAT(error_of(R"({"input":[1,"a"]})"), HasSubstr("input[1]: "));
+  EXPECT_THAT(error_of(R"({"input":[[1,[2]]]})"), HasSubstr("input[0][1]: "));
+}
+
+TEST(EmbeddingRequest, TokenIdsAreWholeNumbersOf32Bits) {
+  for (const char* id : {"-1", "1.5", "4294967296", "99999999999999999999", "1e30"}) {
+    EXPECT_THAT(error_of(std::string(R"({"input":[)") + id + "]}"), HasSubstr("input[0]: ")) << id;
+    EXPECT_THAT(error_of(std::string(R"({"input":[[7,)") + id + "]]}"), HasSubstr("input[0][1]: "))
+        << id;
+  }
+}
+
+TEST(EmbeddingRequest, At2048EntriesItEnds) {
+  EXPECT_EQ(parsed(R"({"input":)" + array_of("\"a\"", 2048) + "}").inputs.size(), 2048U);
+  EXPECT_THAT(error_of(R"({"input":)" + array_of("\"a\"", 2049) + "}"), HasSubstr("2049 entries"));
+  EXPECT_THAT(error_of(R"({"input":)" + array_of("[1]", 2049) + "}"), HasSubstr("2049 entries"));
+  // One list of ids is one input, however long.
+  EXPECT_EQ(parsed(R"({"input":)" + array_of("1", 300'000) + "}").inputs.size(), 1U);
+}
+
+TEST(EmbeddingRequest, OptionsOfWrongTypeOrRangeAreNamed) {
+  EXPECT_THAT(error_of(R"({"input":"a","encoding_format":"f16"})"), HasSubstr("encoding_format: "));
+  EXPECT_THAT(error_of(R"({"input":"a","encoding_format":1})"), HasSubstr("encoding_format: "));
+  for (const char* dimensions : {"0", "-1", "1.5", "\"64\"", "1e300", "99999999999999999999"}) {
+    EXPECT_THAT(error_of(std::string(R"({"input":"a","dimensions":)") + dimensions + "}"),
+                HasSubstr("dimensions: "))
+        << dimensions;
+  }
+  EXPECT_THAT(error_of(R"({"input":"a","truncate":"yes"})"), HasSubstr("truncate: "));
+  EXPECT_THAT(error_of(R"({"input":"a","model":3})"), HasSubstr("model: "));
+  EXPECT_THAT(error_of(R"({"input":"a","prompt_name":["q"]})"), HasSubstr("prompt_name: "));
+  EXPECT_THAT(error_of(R"({"input":"a","prompt_name":"q","instruction":"i"})"),
+              HasSubstr("instruction: "));
+}
+
+TEST(EmbeddingAnswer, IsOpenAisListOfFloats) {
+  const EmbeddingAnswer answer{{{0.1F, -1.0F}, {2.0F, 0.0F}}, 7};
+  const auto body = render_embedding_answer(answer, EmbeddingEncoding::kFloat, "a \"model\"");
+  ASSERT_TRUE(body);
+  EXPECT_THAT(*body, HasSubstr("[0.1,-1]"));
+  const json expected = {{"object", "list"},
+                         {"model", "a \"model\""},
+                         {"usage", {{"prompt_tokens", 7}, {"total_tokens", 7}}},
+                         {"data",
+                          {{{"object", "embedding"}, {"index", 0}, {"embedding", {0.1, -1}}},
+                           {{"object", "embedding"}, {"index", 1}, {"embedding", {2, 0}}}}}};
+  EXPECT_EQ(json::parse(*body), expected);
+}
+
+TEST(EmbeddingAnswer, Base64TakesThePlaceOfTheArray) {
+  const EmbeddingAnswer answer{{{1.0F, -2.0F}}, 1};
+  const auto body = render_embedding_answer(answer, EmbeddingEncoding::kBase64, "m");
+  ASSERT_TRUE(body);
+  EXPECT_EQ(json::parse(*body)["data"][0]["embedding"], "AACAPwAAAMA=");
+}
+
+TEST(EmbeddingAnswer, NonFiniteValuesAreAnInternalError) {
+  const EmbeddingAnswer answer{{{1.0F, std::numeric_limits<float>::quiet_NaN()}}, 1};
+  for (const auto encoding : {EmbeddingEncoding::kFloat, EmbeddingEncoding::kBase64}) {
+    const auto body = render_embedding_answer(answer, encoding, "m");
+    ASSERT_FALSE(body);
+    EXPECT_EQ(body.error().kind, ErrorKind::kInternal);
+  }
+}
+
+}  // namespace
+}  // namespace espalier::server
