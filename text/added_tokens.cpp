@@ -39,9 +39,9 @@ size_t white_space_behind(std::string_view text, size_t begin) {
 
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   std::sort(tokens_.begin(), tokens_.end(),
-            [](const AddedToken& a, const AddedToken& b) { return a.content < b.content; });
+            [](const AddedToken& a, const AddedToken& b) { return a.pattern < b.pattern; });
   for (const AddedToken& token : tokens_) {
-    starts_token_[static_cast<unsigned char>(token.content.front())] = true;
+    starts_token_[static_cast<unsigned char>(token.pattern.front())] = true;
   }
 }
 
@@ -54,12 +54,12 @@ const AddedToken* AddedTokenMatcher::longest_at(std::string_view text) const {
     // All of [begin, end) are longer than `depth`: a token that ends here sorts first and is
     // passed.
     const auto byte_at = [depth](const AddedToken& token) {
-      return static_cast<unsigned char>(token.content[depth]);
+      return static_cast<unsigned char>(token.pattern[depth]);
     };
     const auto wanted = static_cast<unsigned char>(text[depth]);
     begin = std::partition_point(begin, end, [&](const auto& t) { return byte_at(t) < wanted; });
     end = std::partition_point(begin, end, [&](const auto& t) { return byte_at(t) == wanted; });
-    if (begin != end && begin->content.size() == depth + 1) longest = &*begin++;
+    if (begin != end && begin->pattern.size() == depth + 1) longest = &*begin++;
   }
   return longest;
 }
@@ -77,7 +77,7 @@ std::vector<TextSegment> AddedTokenMatcher::split(std::string_view text,
       ++at;
       continue;
     }
-    size_t begin = at, end = at + token->content.size();
+    size_t begin = at, end = at + token->pattern.size();
     at = end;  // the next match may lie in white space that this one swallows, as in the original
     if (token->strip_left) begin = white_space_before(searched, std::min(rest_begin, begin), begin);
     if (token->strip_right) end = white_space_behind(searched, end);

@@ -15,7 +15,8 @@
 namespace espalier::text {
 
 struct AddedToken {
-  std::string content;  // not empty
+  std::string content;
+  std::string pattern;  // what is looked for: the content, normalized if `normalized`; not empty
   uint32_t id = 0;
   bool strip_left = false;   // swallows the white space before it
   bool strip_right = false;  // … and behind it
@@ -31,7 +32,7 @@ struct TextSegment {
 class AddedTokenMatcher {
  public:
   AddedTokenMatcher() = default;
-  /// Contents must be distinct.
+  /// Patterns must be distinct.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
   bool empty() const { return tokens_.empty(); }
@@ -44,7 +45,7 @@ class AddedTokenMatcher {
  private:
   const AddedToken* longest_at(std::string_view text) const;
 
-  std::vector<AddedToken> tokens_;  // sorted by content
+  std::vector<AddedToken> tokens_;  // sorted by pattern
   std::array<bool, 256> starts_token_{};
 };
 

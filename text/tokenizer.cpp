@@ -37,23 +37,15 @@ struct Tokenizer::Impl {
 };
 
 Tokenizer::Impl::Impl(TokenizerSpec spec)
-    : pre_tokenizer(std::move(spec.pre_tokenizer)),
+    : normalizer(std::move(spec.normalizer)),
+      pre_tokenizer(std::move(spec.pre_tokenizer)),
       model(std::move(spec.model)),
       post_processor(std::move(spec.post_processor)),
       id_count(spec.id_count) {
-  if (spec.nfc) normalizer.emplace();
   std::vector<AddedToken> raw, normalized;
   for (AddedToken& token : spec.added_tokens) {
     added_ids.emplace(token.content, token.id);
-    if (!token.normalized) {
-      raw.push_back(std::move(token));
-      continue;
-    }
-    if (normalizer) {
-      std::string buffer;
-      token.content = std::string(normalizer->normalize(token.content, buffer));
-    }
-    normalized.push_back(std::move(token));
+    (token.normalized ? normalized : raw).push_back(std::move(token));
   }
   raw_tokens = AddedTokenMatcher(std::move(raw));
   normalized_tokens = AddedTokenMatcher(std::move(normalized));
@@ -106,6 +98,10 @@ Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   return Tokenizer(std::make_unique<const Impl>(read_tokenizer_json(path)));
+}
+
+Tokenizer Tokenizer::parse(std::string_view bytes, const std::string& name) {
+  return Tokenizer(std::make_unique<const Impl>(parse_tokenizer_json(bytes, name)));
 }
 
 std::vector<uint32_t> Tokenizer::encode(std::string_view utf8, const EncodeOptions& options) const {

@@ -31,6 +31,9 @@ class Tokenizer {
   /// reason for anything that is malformed or not supported.
   static Tokenizer load(const std::filesystem::path& path);
 
+  /// The same from the bytes of a tokenizer.json; `name` stands for the file in messages.
+  static Tokenizer parse(std::string_view bytes, const std::string& name);
+
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -34,33 +35,39 @@ std::string read_file(const std::filesystem::path& path) {
     throw std::runtime_error(path.string() + ": is a folder, expected a tokenizer.json file");
   }
   std::ifstream stream(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  if (!stream.is_open() || stream.bad()) {
+  std::ostringstream bytes;
+  if (!stream.is_open() || !(bytes << stream.rdbuf())) {
     throw std::runtime_error(path.string() +
                              ": cannot be read; a model folder must have this file");
   }
-  return bytes;
+  return std::move(bytes).str();
 }
 
-bool read_is_nfc(const std::optional<JsonField>& normalizer) {
-  if (!normalizer) return false;
-  bool nfc = false;
+std::optional<UnicodeNormalizer> read_normalizer(const std::optional<JsonField>& normalizer) {
+  std::optional<UnicodeNormalizer> nfc;
+  if (!normalizer) return nfc;
   for (const JsonField& component : flatten_sequence(*normalizer, "normalizers")) {
     const std::string type = component.string_at("type");
     if (type != "NFC")
       component.refuse("the normalizer " + in_quotes(type) + " is not supported (NFC is)");
-    nfc = true;
+    if (!nfc) nfc.emplace();
   }
   return nfc;
 }
 
-AddedToken read_added_token(const JsonField& field) {
+AddedToken read_added_token(const JsonField& field,
+                            const std::optional<UnicodeNormalizer>& normalizer) {
   AddedToken token;
   token.content = field.string_at("content");
   token.id = field.at("id").as_token_id();
   token.strip_left = field.bool_or("lstrip", false);
   token.strip_right = field.bool_or("rstrip", false);
   token.normalized = field.bool_or("normalized", false);
+  token.pattern = token.content;
+  if (token.normalized && normalizer) {
+    std::string buffer;
+    token.pattern = std::string(normalizer->normalize(token.content, buffer));
+  }
   if (field.bool_or("single_word", false)) {
     field.refuse("single_word is not supported (token " + in_quotes(token.content) + ")");
   }
@@ -71,16 +78,21 @@ AddedToken read_added_token(const JsonField& field) {
 /// id, the others are numbered from the end of the vocabulary on. Where that differs, nobody can
 /// tell which ids the model was trained with.
 std::vector<AddedToken> read_added_tokens(const std::optional<JsonField>& field,
+                                          const std::optional<UnicodeNormalizer>& normalizer,
                                           const Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
   if (!field) return tokens;
-  std::set<std::string> contents;
+  std::set<std::string> contents, normalized_patterns;
   auto next_id = static_cast<uint32_t>(vocabulary.size());
   for (const JsonField& item : field->items()) {
-    AddedToken token = read_added_token(item);
+    AddedToken token = read_added_token(item, normalizer);
     if (token.content.empty()) item.refuse("content is empty");
     if (!contents.insert(token.content).second) {
       item.refuse("the token " + in_quotes(token.content) + " is there twice");
+    }
+    if (token.normalized && !normalized_patterns.insert(token.pattern).second) {
+      item.refuse("the token " + in_quotes(token.content) +
+                  " is the same as another when normalized");
     }
     const auto entry = vocabulary.find(token.content);
     const uint32_t expected = entry != vocabulary.end() ? entry->second : next_id++;
@@ -132,9 +144,10 @@ TokenizerSpec parse_tokenizer_json(std::string_view bytes, const std::string& na
   }
   TokenizerSpec spec;
   spec.model = read_bpe(root.at("model"));
-  spec.nfc = read_is_nfc(root.find("normalizer"));
+  spec.normalizer = read_normalizer(root.find("normalizer"));
   spec.pre_tokenizer = read_pre_tokenizer(root.at("pre_tokenizer"));
-  spec.added_tokens = read_added_tokens(root.find("added_tokens"), spec.model.vocabulary);
+  spec.added_tokens =
+      read_added_tokens(root.find("added_tokens"), spec.normalizer, spec.model.vocabulary);
   spec.id_count = count_ids(spec);
   if (const auto post_processor = root.find("post_processor")) {
     spec.post_processor = read_post_processor(*post_processor);

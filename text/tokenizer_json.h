@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/pre_tokenizer.h"
+#include "text/unicode_normalizer.h"
 
 namespace espalier::text {
 
@@ -26,8 +28,9 @@ struct PostProcessor {
 };
 
 struct TokenizerSpec {
-  std::vector<AddedToken> added_tokens;  // contents and ids are distinct
-  bool nfc = false;                      // the normalizer; the alternative is none
+  std::vector<AddedToken>
+      added_tokens;  // contents are distinct, patterns too where both are normalized
+  std::optional<UnicodeNormalizer> normalizer;
   PreTokenizer pre_tokenizer;
   BpeSpec model;
   PostProcessor post_processor;

@@ -65,6 +65,7 @@ struct UnicodeNormalizer::Icu {
 UnicodeNormalizer::UnicodeNormalizer(size_t chunk_bytes)
     : icu_(std::make_unique<const Icu>()), chunk_bytes_(chunk_bytes) {}
 UnicodeNormalizer::UnicodeNormalizer(UnicodeNormalizer&&) noexcept = default;
+UnicodeNormalizer& UnicodeNormalizer::operator=(UnicodeNormalizer&&) noexcept = default;
 UnicodeNormalizer::~UnicodeNormalizer() = default;
 
 size_t UnicodeNormalizer::boundary_before(std::string_view text, size_t end) const {

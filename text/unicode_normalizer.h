@@ -21,6 +21,7 @@ class UnicodeNormalizer {
   /// at once (its lengths are 32 bits); tests make it small.
   explicit UnicodeNormalizer(size_t chunk_bytes = size_t{1} << 30);
   UnicodeNormalizer(UnicodeNormalizer&&) noexcept;
+  UnicodeNormalizer& operator=(UnicodeNormalizer&&) noexcept;
   ~UnicodeNormalizer();
 
   /// NFC of `text`, which must be valid UTF-8: `text` itself if it is normalized already, else a

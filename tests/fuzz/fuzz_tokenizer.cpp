@@ -1,0 +1,177 @@
+// Fuzzes the tokenizer: the first byte chooses what the rest is.
+//   even: text for the mini model's tokenizer, checked against slower ways to the same ids;
+//   odd:  a piece of a tokenizer.json, which the loader must read or refuse with
+//   std::runtime_error.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "text/byte_level.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_json.h"
+#include "text/unicode_normalizer.h"
+#include "text/utf8.h"
+
+namespace {
+
+using namespace espalier::text;
+using Ids = std::vector<uint32_t>;
+
+void require(bool holds, const char* invariant) {
+  if (holds) return;
+  std::fprintf(stderr, "broken: %s\n", invariant);
+  std::abort();
+}
+
+const std::string kMiniFile = ESPALIER_MINI_MODEL "/tokenizer.json";
+
+/// The raw bytes of every entry of the vocabulary, by id.
+std::unordered_map<uint32_t, std::string> entry_bytes(const TokenizerSpec& spec) {
+  std::unordered_map<char32_t, char> byte_of;
+  const auto alphabet = byte_level_alphabet();
+  for (size_t byte = 0; byte < 256; ++byte) byte_of[alphabet[byte]] = static_cast<char>(byte);
+  std::unordered_map<uint32_t, std::string> entries;
+  for (const auto& [content, id] : spec.model.vocabulary) {
+    std::string& bytes = entries[id];
+    for (size_t at = 0; at < content.size();) {
+      const DecodedCharacter character = decode_utf8(content, at);
+      bytes += byte_of.at(character.code_point);
+      at += character.length;
+    }
+  }
+  return entries;
+}
+
+/// Added tokens by plain search: at every position the longest one that ends inside `within`; the
+/// text between them is encoded apart.
+Ids encode_piecewise(const Tokenizer& tokenizer, const TokenizerSpec& spec, std::string_view text,
+                     size_t within) {
+  Ids ids;
+  size_t text_begin = 0;
+  const auto put_text = [&](size_t end) {
+    const Ids part = tokenizer.encode(text.substr(text_begin, end - text_begin), {false, 0});
+    ids.insert(ids.end(), part.begin(), part.end());
+  };
+  for (size_t at = 0; at < text.size();) {
+    const AddedToken* longest = nullptr;
+    for (const AddedToken& token : spec.added_tokens) {
+      const size_t length = token.content.size();
+      if (text.substr(at).starts_with(token.content) && at + length <= within &&
+          (longest == nullptr || length > longest->content.size())) {
+        longest = &token;
+      }
+    }
+    if (longest == nullptr) {
+      ++at;
+      continue;
+    }
+    put_text(at);
+    ids.push_back(longest->id);
+    at += longest->content.size();
+    text_begin = at;
+  }
+  put_text(text.size());
+  return ids;
+}
+
+void check_text(uint8_t option, std::string_view text) {
+  static const Tokenizer tokenizer = Tokenizer::load(kMiniFile);
+  static const TokenizerSpec spec = read_tokenizer_json(kMiniFile);
+  static const auto entries = entry_bytes(spec);
+  static const UnicodeNormalizer normalizer;
+
+  const size_t within = option % 3 == 0 ? SIZE_MAX : option;
+  size_t within_valid = std::min(within, text.size());
+  const std::string valid = replace_invalid_utf8(text, within_valid);
+  require(is_valid_utf8(valid), "replaced text is valid UTF-8");
+  require(is_valid_utf8(text) == (valid == text), "only invalid text is changed");
+
+  const Ids ids = tokenizer.encode(text, {false, within});
+  for (const uint32_t id : ids) require(id < tokenizer.id_count(), "ids are below id_count()");
+  require(ids == encode_piecewise(tokenizer, spec, valid, within_valid),
+          "text is encoded piece by piece between added tokens");
+
+  std::string spelled, buffer;
+  for (const uint32_t id : tokenizer.encode(text, {false, 0})) spelled += entries.at(id);
+  require(spelled == normalizer.normalize(valid, buffer), "ids spell the normalized text");
+
+  Ids with_end = ids;
+  with_end.insert(with_end.end(), tokenizer.suffix_tokens().begin(),
+                  tokenizer.suffix_tokens().end());
+  require(tokenizer.encode(text, {true, within}) == with_end,
+          "special tokens are put around the ids");
+}
+
+std::string byte_vocabulary() {
+  std::string json = "{";
+  for (int byte = 0; byte < 256; ++byte) {
+    const char raw = static_cast<char>(byte);
+    std::string entry = to_byte_level({&raw, 1});
+    if (raw == '"' || raw == '\\') entry.insert(0, 1, '\\');
+    json += (byte == 0 ? "\"" : ",\"") + entry + "\":" + std::to_string(byte);
+  }
+  return json + ",\"ab\":256,\"abc\":257}";
+}
+
+std::string json_string(std::string_view bytes) {
+  std::string out = "\"";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    char escape[8];
+    std::snprintf(escape, sizeof escape, "\\u%04x", byte);
+    out += byte < 0x20 || c == '"' || c == '\\' ? std::string(escape) : std::string(1, c);
+  }
+  return out + "\"";
+}
+
+/// A tokenizer.json with `fragment` in place of one component.
+std::string file_with(uint8_t option, std::string_view fragment) {
+  static const std::string vocabulary = byte_vocabulary();
+  std::array<std::string, 6> parts = {R"([{"content": "<x>", "id": 258, "normalized": true}])",
+                                      R"({"type": "NFC"})",
+                                      R"({"type": "ByteLevel", "add_prefix_space": true})",
+                                      "null",
+                                      R"(["a b", "ab c"])",
+                                      vocabulary};
+  const size_t slot = option % (parts.size() + 1);
+  if (slot < parts.size()) {
+    parts[slot] = fragment;
+  } else {
+    parts[2] = R"({"type": "Sequence", "pretokenizers": [{"type": "Split", "behavior": "Isolated",
+      "invert": false, "pattern": {"Regex": )" +
+               json_string(fragment) + R"(}}, {"type": "ByteLevel"}]})";
+  }
+  return R"({"version": "1.0", "added_tokens": )" + parts[0] + R"(, "normalizer": )" + parts[1] +
+         R"(, "pre_tokenizer": )" + parts[2] + R"(, "post_processor": )" + parts[3] +
+         R"(, "model": {"type": "BPE", "merges": )" + parts[4] + R"(, "vocab": )" + parts[5] + "}}";
+}
+
+void check_loader(uint8_t option, std::string_view fragment) {
+  const std::string bytes = option == 255 ? std::string(fragment) : file_with(option, fragment);
+  try {
+    const Tokenizer tokenizer = Tokenizer::parse(bytes, "fuzz.json");
+    for (const uint32_t id : tokenizer.encode("abcab e\xCC\x81 <x> 12\n\xE6\xBC\xA2!")) {
+      require(id < tokenizer.id_count(), "ids are below id_count()");
+    }
+  } catch (const std::runtime_error& error) {
+    require(std::string_view(error.what()).starts_with("fuzz.json: "), "a refusal names the file");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 2) return 0;
+  const std::string_view rest(reinterpret_cast<const char*>(data) + 2, size - 2);
+  if (data[0] % 2 == 0) {
+    check_text(data[1], rest);
+  } else {
+    check_loader(data[1], rest);
+  }
+  return 0;
+}
