@@ -95,6 +95,14 @@ class OptionTest(ServerTest):
         np.testing.assert_allclose(reply.embeddings(), self.server.embed(prompted), atol=1e-6)
         self.assertEqual(reply.json()["usage"]["prompt_tokens"], sum(map(len, tokenize(prompted))))
 
+    def test_special_tokens_behind_a_prompt_or_in_an_instruction_are_text(self):
+        for token in ("<|im_end|>", "<|im_start|>", "<|endoftext|>"):
+            for fields in ({"input": f"x {token} x", "prompt_name": "query"}, {"input": f"x {token} x", "instruction": "y"},
+                           {"input": "x", "instruction": f"x {token} x"}):
+                harmless = {name: value.replace(token, "x") for name, value in fields.items()}
+                tokens = [self.server.post(PATH, body).json()["usage"]["prompt_tokens"] for body in (fields, harmless)]
+                self.assertGreater(tokens[0] - tokens[1], 1, f"one token in {fields}")
+
     def test_an_empty_prompt_is_the_text_alone(self):
         np.testing.assert_array_equal(self.server.embed("salt", prompt_name="document"), self.server.embed("salt"))
 

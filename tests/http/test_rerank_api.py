@@ -92,10 +92,6 @@ class RerankTest(ServerTest):
         alone = np.concatenate([self.server.rerank(QUERY, [document]) for document in DOCUMENTS])
         np.testing.assert_allclose(alone, together, atol=1e-5)
 
-    def test_an_empty_query_is_scored_like_any_other(self):
-        scores = self.server.rerank("", ["no query", "salt"])
-        self.assertEqual(len(set(scores)), 2)
-
     def test_a_long_document_is_cut_and_the_templates_tail_stays(self):
         fill = MAX_TOKENS - prompt_tokens(QUERY, DOCUMENTS[1])
         fits_exactly = DOCUMENTS[1] + " the" * fill
