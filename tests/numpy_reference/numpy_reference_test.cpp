@@ -40,7 +40,7 @@ std::string read_file(const Path& file) {
 std::vector<double> read_doubles(const Path& file) {
   const std::string bytes = read_file(file);
   std::vector<double> values(bytes.size() / sizeof(double));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(double));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(double));
   return values;
 }
 

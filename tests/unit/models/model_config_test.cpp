@@ -189,6 +189,43 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"hidden_act", "{}", "expected a string"},
         Refusal{"layer_types", "\"full_attention\"", "expected an array"}));
 
+TEST(ModelConfig, NoValueOfAnyKeyDoesMoreThanBeRefusedByName) {
+  TinyModel keys;
+  for (const char* key : {"dtype", "layer_types", "rope_parameters", "quantization_config",
+                          "is_causal", "auto_map", "partial_rotary_factor"}) {
+    keys.config[key];
+  }
+  size_t refused = 0;
+  for (const auto& [key, original] : keys.config) {
+    for (const char* json : {"null",
+                             "true",
+                             "false",
+                             "-1",
+                             "0",
+                             "1",
+                             "4294967296",
+                             "-9223372036854775808",
+                             "18446744073709551615",
+                             "1.5",
+                             "1e308",
+                             "-1e-308",
+                             "\"\"",
+                             "\"\\u0000\"",
+                             "[]",
+                             "[[]]",
+                             "[null]",
+                             "{}",
+                             R"({"rope_type": []})",
+                             R"({"rope_type": "default", "rope_theta": {}})"}) {
+      const std::string error = error_with(key, json);
+      if (error == "no error") continue;
+      ++refused;
+      EXPECT_THAT(error, HasSubstr("config.json: ")) << key << " " << json;
+    }
+  }
+  EXPECT_GT(refused, keys.config.size() * 10);
+}
+
 TEST(ModelConfig, EverySizeIsRequired) {
   for (const char* key :
        {"model_type", "num_hidden_layers", "hidden_size", "intermediate_size",
