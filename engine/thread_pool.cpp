@@ -43,10 +43,12 @@ struct Job {
 struct ThreadPool::Impl {
   std::mutex mutex;
   std::condition_variable job_ready;
-  std::condition_variable job_done;
-  Job* job = nullptr;     // guarded by mutex, as are the next three
-  size_t generation = 0;  // counts jobs, so that no thread takes one twice
-  size_t still_busy = 0;  // threads that have not finished the current job
+  std::condition_variable job_left;
+  // All guarded by mutex.
+  Job* job = nullptr;     // open to threads that want to join; null when there is none
+  size_t generation = 0;  // counts jobs, so that no thread joins one twice
+  size_t inside = 0;      // threads that have joined and not left
+  bool in_use = false;    // by a parallel_for()
   bool stopping = false;
   std::vector<std::thread> threads;
 
@@ -54,15 +56,40 @@ struct ThreadPool::Impl {
     size_t served = 0;
     std::unique_lock lock(mutex);
     while (true) {
-      job_ready.wait(lock, [&] { return stopping || generation != served; });
+      job_ready.wait(lock, [&] { return stopping || (job != nullptr && generation != served); });
       if (stopping) return;
       served = generation;
       Job* const current = job;
+      ++inside;
       lock.unlock();
       current->work(worker);
       lock.lock();
-      if (--still_busy == 0) job_done.notify_one();
+      if (--inside == 0) job_left.notify_one();
     }
+  }
+
+  void open(Job& opened) {
+    {
+      const std::lock_guard lock(mutex);
+      if (in_use) {
+        std::fprintf(stderr, "ThreadPool::parallel_for(%zu tasks) called during another one\n",
+                     opened.tasks);
+        std::abort();
+      }
+      in_use = true;
+      job = &opened;
+      ++generation;
+    }
+    job_ready.notify_all();
+  }
+
+  /// Waits for the threads that have joined, not for those that have not woken up yet: on a busy
+  /// machine that can take milliseconds, and there are no tasks left for them.
+  void close() {
+    std::unique_lock lock(mutex);
+    job = nullptr;
+    job_left.wait(lock, [&] { return inside == 0; });
+    in_use = false;
   }
 
   void stop() {
@@ -95,25 +122,12 @@ void ThreadPool::parallel_for(size_t tasks,
   Job job;
   job.tasks = tasks;
   job.body = &body;
-  // Waking the threads costs tens of microseconds: not for a single task.
-  const bool shared = tasks > 1 && !impl_->threads.empty();
-  if (shared) {
-    const std::lock_guard lock(impl_->mutex);
-    if (impl_->job != nullptr) {
-      std::fprintf(stderr, "ThreadPool::parallel_for(%zu tasks) called during another one\n",
-                   tasks);
-      std::abort();
-    }
-    impl_->job = &job;
-    impl_->still_busy = impl_->threads.size();
-    ++impl_->generation;
-  }
-  if (shared) impl_->job_ready.notify_all();
-  job.work(0);
-  if (shared) {
-    std::unique_lock lock(impl_->mutex);
-    impl_->job_done.wait(lock, [&] { return impl_->still_busy == 0; });
-    impl_->job = nullptr;
+  if (tasks > 1 && !impl_->threads.empty()) {  // waking threads costs microseconds
+    impl_->open(job);
+    job.work(0);
+    impl_->close();
+  } else {
+    job.work(0);
   }
   if (job.first_error) std::rethrow_exception(job.first_error);
 }

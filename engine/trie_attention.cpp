@@ -172,8 +172,8 @@ class TileAttention {
     pack(kv_.keys, scratch_.keys.data());
     pack(kv_.values, scratch_.values.data());
 
-    // Queries were transposed once so that this product, made for every step, needs no transposition:
-    // 5 to 15 % of the whole on long texts.
+    // Queries were transposed once so that this product, made for every step, needs no
+    // transposition: 5 to 15 % of the whole on long texts.
     const MutMatView scores(scratch_.scores.data(), keys, lanes);
     const ConstMatView packed_keys(scratch_.keys.data(), keys, head_dim_);
     const ConstMatView packed_values(scratch_.values.data(), keys, head_dim_);

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "engine/safetensors.h"
@@ -33,7 +32,8 @@ void check(const SafetensorsFile::Header& header, size_t data_bytes) {
     }
     require(elements * espalier::engine::bytes_of(entry.dtype) == entry.end - entry.begin);
     for (size_t byte = entry.begin; byte < entry.end; ++byte) {
-      require(!std::exchange(taken[byte], true));
+      require(!taken[byte]);
+      taken[byte] = true;
     }
     require(header.other_dtypes.count(name) == 0);
   }
