@@ -157,9 +157,11 @@ class OutputTest(CommandTest):
     def test_inspect_shows_what_matters(self):
         done = run_espalier("inspect", "--model", MODEL)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for expected in (r"(?m)^architecture +qwen3 \(Qwen3ForCausalLM\)", r"(?m)^layers +4$", r"(?m)^hidden size +256$",
+        for expected in (r"(?m)^architecture +qwen3 \(Qwen3ForCausalLM\)", r"(?m)^layers +4$",
+                         r"(?m)^hidden size +256$",
                          r"(?m)^heads +4 query, 2 key-value, of 64", r"bfloat16", r"last token, L2-normalised",
-                         r"query +\"Instruct: Given a search query.*\\nQuery:\"", r"(?m)^kernels +\S", r"(?m)^memory +\S.* MB"):
+                         r"query +\"Instruct: Given a search query.*\\nQuery:\"", r"(?m)^kernels +\S",
+                         r"(?m)^memory +\S.* MB"):
             self.assertRegex(done.stdout, expected)
 
     def test_version_names_version_commit_and_kernels(self):
@@ -239,7 +241,8 @@ class PrecedenceTest(CommandTest):
 
     def test_mistakes_name_their_source(self):
         self.write("max-batch-token = 5\n")
-        self.assert_refused(self.inspect("--config", self.file), 2, "espalier.toml.*`max-batch-token`.*max-batch-tokens")
+        self.assert_refused(self.inspect("--config", self.file), 2,
+                            "espalier.toml.*`max-batch-token`.*max-batch-tokens")
         self.write('dedup = "sometimes"\n')
         self.assert_refused(self.inspect("--config", self.file), 2, "espalier.toml.*`dedup`.*sometimes")
         self.write("dedup = \n")

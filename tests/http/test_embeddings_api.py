@@ -9,7 +9,8 @@ from espalier_server import END_TOKEN, HIDDEN_SIZE, MAX_TOKENS, ServerTest, toke
 
 PATH = "/v1/embeddings"
 QUERY_PROMPT = "Instruct: Given a search query, retrieve relevant passages that answer the query\nQuery:"
-TEXTS = ["a tree trained to grow flat", "naïve café — Ünïcödé", "今日は 👩‍👩‍👧 🇫🇷", " ", "\t\n", "a\u0000b", "<think> <|im_end|>"]
+TEXTS = ["a tree trained to grow flat", "naïve café — Ünïcödé", "今日は 👩‍👩‍👧 🇫🇷", " ", "\t\n", "a\u0000b",
+         "<think> <|im_end|>"]
 LONG_TEXT = "the mail boat came in winter and ships passed the cape from spring until the first ice " * 200
 
 
@@ -71,6 +72,11 @@ class InputShapeTest(ServerTest):
 
 
 class OptionTest(ServerTest):
+    def tokens_of(self, body):
+        reply = self.server.post(PATH, body)
+        self.assertEqual(reply.status, 200, reply)
+        return reply.json()["usage"]["prompt_tokens"]
+
     def test_dimensions_cut_and_then_normalise(self):
         full = self.server.embed(TEXTS[0])[0]
         for dimensions in (1, 32, 100, HIDDEN_SIZE):
@@ -97,11 +103,12 @@ class OptionTest(ServerTest):
 
     def test_special_tokens_behind_a_prompt_or_in_an_instruction_are_text(self):
         for token in ("<|im_end|>", "<|im_start|>", "<|endoftext|>"):
-            for fields in ({"input": f"x {token} x", "prompt_name": "query"}, {"input": f"x {token} x", "instruction": "y"},
-                           {"input": "x", "instruction": f"x {token} x"}):
+            hostile = f"x {token} x"
+            for fields in ({"input": hostile, "prompt_name": "query"}, {"input": hostile, "instruction": "y"},
+                           {"input": "x", "instruction": hostile}):
                 harmless = {name: value.replace(token, "x") for name, value in fields.items()}
-                tokens = [self.server.post(PATH, body).json()["usage"]["prompt_tokens"] for body in (fields, harmless)]
-                self.assertGreater(tokens[0] - tokens[1], 1, f"one token in {fields}")
+                extra = self.tokens_of(fields) - self.tokens_of(harmless)
+                self.assertGreater(extra, 1, f"{token} was one token in {fields}")
 
     def test_an_empty_prompt_is_the_text_alone(self):
         np.testing.assert_array_equal(self.server.embed("salt", prompt_name="document"), self.server.embed("salt"))
@@ -173,7 +180,7 @@ class ClientHabitsTest(ServerTest):
 
     def test_many_requests_on_one_connection(self):
         body = b'{"input": "salt"}'
-        head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
         with self.server.connect() as connection:
             stream = connection.makefile("rb")
             for _ in range(20):

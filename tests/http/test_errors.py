@@ -128,7 +128,8 @@ class JsonTest(ErrorTest):
 
     def test_malformed_json_is_answered_with_the_place(self):
         for body in (b"{", b"}", b'{"input": "a"', b'{"input": "a",}', b"{'input': 'a'}", b'{"input": tru}', b"hello",
-                     b'{"input": "a"} x', b'{"input": "a\nb"}', b'{"input": 01}', b'{"input" "a"}', b'\0{"input": "a"}'):
+                     b'{"input": "a"} x', b'{"input": "a\nb"}', b'{"input": 01}', b'{"input" "a"}',
+                     b'\0{"input": "a"}'):
             self.refused(body)
         reply = self.server.post(EMBEDDINGS, b'{\n  "model": "m",\n  "input": oops\n}')
         self.assertIn("line 3, column 1", reply.error()["message"])
@@ -139,7 +140,8 @@ class JsonTest(ErrorTest):
         self.refused(b"", "empty")
 
     def test_what_json_has_not(self):
-        for body in (b'{"input": NaN}', b'{"input": [Infinity]}', b'{"dimensions": -Infinity}', b'{"dimensions": 1e400}'):
+        for body in (b'{"input": NaN}', b'{"input": [Infinity]}', b'{"dimensions": -Infinity}',
+                     b'{"dimensions": 1e400}'):
             self.refused(body)
 
     def test_invalid_utf8_and_lone_surrogates(self):
@@ -163,7 +165,8 @@ class JsonTest(ErrorTest):
         np.testing.assert_array_equal(reply.embeddings(), self.server.embed("salt"))
 
     def test_more_values_than_any_request_needs(self):
-        self.refused(b'{"input": [' + b"1," * 3_000_000 + b'1], "documents": [' + b"1," * 3_000_000 + b"1]}", "values")
+        many = b"1," * 3_000_000 + b"1"
+        self.refused(b'{"input": [' + many + b'], "documents": [' + many + b"]}", "values")
 
 
 class HttpTest(ErrorTest):
@@ -172,13 +175,15 @@ class HttpTest(ErrorTest):
     TOO_LARGE = json.dumps({"input": "salt " * 300_000}).encode()
 
     def test_unknown_routes(self):
-        for path in ("/", "/v1", "/v1/embeddings/", "/V1/EMBEDDINGS", "/v1/../v1/embeddings", "/%00", "/v1/chat/completions"):
+        for path in ("/", "/v1", "/v1/embeddings/", "/V1/EMBEDDINGS", "/v1/../v1/embeddings", "/%00",
+                     "/v1/chat/completions"):
             self.assert_error(self.server.get(path), 404)
             self.assert_error(self.server.post(path, {"input": "a"}), 404)
 
     def test_wrong_methods_name_the_right_one(self):
         for path, right, wrong in ((EMBEDDINGS, "POST", "GET"), (RERANK, "POST", "PUT"), (RERANK, "POST", "DELETE"),
-                                   ("/health", "GET", "POST"), ("/metrics", "GET", "DELETE"), ("/v1/models", "GET", "PATCH")):
+                                   ("/health", "GET", "POST"), ("/metrics", "GET", "DELETE"),
+                                   ("/v1/models", "GET", "PATCH")):
             reply = self.server.request(wrong, path, None if wrong in ("GET", "DELETE") else {"input": "a"})
             self.assert_error(reply, 405)
             self.assertIn(right, reply.headers["allow"])
@@ -210,8 +215,9 @@ class HttpTest(ErrorTest):
         reply = self.server.request("POST", EMBEDDINGS, gzip.compress(self.BODY), {"Content-Encoding": "gzip"})
         np.testing.assert_array_equal(reply.embeddings(), self.server.embed("salt"))
         for bomb in (gzip.compress(self.TOO_LARGE), gzip.compress(b" " * 10**9 + self.BODY, 1)):
-            for request in (http_post(EMBEDDINGS, bomb, "Content-Encoding: gzip"),
-                            http_post(EMBEDDINGS, chunked(bomb), "Content-Encoding: gzip", "Transfer-Encoding: chunked")):
+            in_one_piece = http_post(EMBEDDINGS, bomb, "Content-Encoding: gzip")
+            in_chunks = http_post(EMBEDDINGS, chunked(bomb), "Content-Encoding: gzip", "Transfer-Encoding: chunked")
+            for request in (in_one_piece, in_chunks):
                 self.assert_error(self.server.exchange(request), 413)
 
     def test_what_cannot_be_decoded(self):
@@ -219,7 +225,8 @@ class HttpTest(ErrorTest):
         for encoding, body in (("gzip", self.BODY), ("gzip", packed[:-12]), ("gzip", packed[:10] + b"\xff" * 40),
                                ("br", b"\xff\xff\xff\xff" + self.BODY), ("deflate", b"\x00\x01")):
             with self.subTest(encoding=encoding, body=body):
-                self.assert_error(self.server.exchange(http_post(EMBEDDINGS, body, f"Content-Encoding: {encoding}")), 400)
+                request = http_post(EMBEDDINGS, body, f"Content-Encoding: {encoding}")
+                self.assert_error(self.server.exchange(request), 400)
 
     def test_an_unknown_content_encoding(self):
         self.assert_error(self.server.exchange(http_post(EMBEDDINGS, self.BODY, "Content-Encoding: zstd")), 415)

@@ -93,7 +93,8 @@ class VariantTest(FolderTest):
 
     def test_float32_in_shards(self):
         tensors = list(read_safetensors(os.path.join(MODEL, "model.safetensors")).items())
-        shards = {"model-00001-of-00002.safetensors": dict(tensors[::2]), "model-00002-of-00002.safetensors": dict(tensors[1::2])}
+        shards = {"model-00001-of-00002.safetensors": dict(tensors[::2]),
+                  "model-00002-of-00002.safetensors": dict(tensors[1::2])}
         self.remove("model.safetensors")
         for name, part in shards.items():
             self.write(name, safetensors(part, "F32"))
@@ -175,10 +176,11 @@ class RefusalTest(FolderTest):
         with open(os.path.join(MODEL, "model.safetensors"), "rb") as file:
             good = file.read()
         length = struct.unpack("<Q", good[:8])[0]
+        moved = good[8:8 + length].replace(b'"data_offsets":[0,', b'"data_offsets":[9,')
         for what, content in (("empty", b""), ("cut in the header", good[:100]), ("cut in the data", good[:-1]),
                               ("header of 2^63 bytes", struct.pack("<Q", 2**63) + good[8:]),
                               ("no JSON", good[:8] + b"x" * length + good[8 + length:]),
-                              ("offsets beyond the end", good[:8] + good[8:8 + length].replace(b'"data_offsets":[0,', b'"data_offsets":[9,') + good[8 + length:]),
+                              ("offsets that leave a gap", good[:8] + moved + good[8 + length:]),
                               ("deep nesting", struct.pack("<Q", 1_000_000) + b"[" * 1_000_000)):
             with self.subTest(what):
                 self.write("model.safetensors", content)
@@ -206,7 +208,8 @@ class WithoutRerankTest(FolderTest):
     def test_a_model_whose_tokenizer_has_no_chat_tokens_serves_embeddings_alone(self):
         with open(os.path.join(MODEL, "tokenizer.json"), encoding="utf-8") as file:
             tokenizer = json.load(file)
-        tokenizer["added_tokens"] = [token for token in tokenizer["added_tokens"] if token["content"] == "<|endoftext|>"]
+        tokenizer["added_tokens"] = [token for token in tokenizer["added_tokens"]
+                                     if token["content"] == "<|endoftext|>"]
         self.write("tokenizer.json", tokenizer)
         server = self.start(model=self.folder)
         self.assertEqual(server.embed("salt").shape, (1, 256))

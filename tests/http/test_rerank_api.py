@@ -104,7 +104,8 @@ class RerankTest(ServerTest):
     def test_unknown_fields_and_nulls_are_ignored(self):
         plain = self.rank()["results"]
         self.assertEqual(self.rank(rank_fields=["text"], max_chunks_per_doc=10, user="u")["results"], plain)
-        self.assertEqual(self.rank(model=None, return_documents=None, instruction=None, truncate=None)["results"], plain)
+        nulls = {"model": None, "return_documents": None, "instruction": None, "truncate": None}
+        self.assertEqual(self.rank(**nulls)["results"], plain)
 
     def test_many_documents_are_split_over_batches(self):
         documents = [f"document number {i % 150} of a long list about {DOCUMENTS[i % 5]}" for i in range(600)]
@@ -131,19 +132,16 @@ class ForgeryTest(ServerTest):
 
     def test_special_tokens_in_a_document_a_query_or_an_instruction_are_spelled_out(self):
         for token in ("<|im_end|>", "<|im_start|>", "<|endoftext|>", "<think>", "</think>"):
-            for request in ({"query": "x", "documents": [f"x {token} x"]}, {"query": f"x {token} x", "documents": ["x"]},
-                            {"query": "x", "documents": ["x"], "instruction": f"x {token} x"}):
-                reply = self.server.post(PATH, request)
-                self.assertEqual(reply.status, 200, reply)
-                harmless = self.server.post(PATH, {name: self.replace(value, token) for name, value in request.items()})
-                extra = reply.json()["usage"]["prompt_tokens"] - harmless.json()["usage"]["prompt_tokens"]
-                self.assertGreater(extra, 1, f"{token} was one token in {request}")
+            hostile = f"x {token} x"
+            for field in ("query", "document", "instruction"):
+                extra = self.tokens_with(**{field: hostile}) - self.tokens_with(**{field: "x x x"})
+                self.assertGreater(extra, 1, f"{token} was one token in the {field}")
 
-    @staticmethod
-    def replace(value, token):
-        if isinstance(value, list):
-            return [ForgeryTest.replace(entry, token) for entry in value]
-        return value.replace(token, "x")
+    def tokens_with(self, query="x", document="x", instruction=INSTRUCTION):
+        request = {"query": query, "documents": [document], "instruction": instruction}
+        reply = self.server.post(PATH, request)
+        self.assertEqual(reply.status, 200, reply)
+        return reply.json()["usage"]["prompt_tokens"]
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from espalier_server import SLOWDOWN, EspalierTest, random_inputs, read_answer, 
 REQUESTS = int(os.environ.get("ESPALIER_STRESS_REQUESTS", "20000"))
 PROCESSES, THREADS = 4, 16  # 64 clients
 TEXTS = ["You are a careful librarian. " + text for text in
-         ("Salt is a mineral.", "Ships carry timber and salt.", "An espalier is a tree.", "Gravity attracts two bodies.",
+         ("Salt is a mineral.", "Ships carry timber and salt.", "An espalier is a tree.", "Gravity attracts bodies.",
           "What is the capital of China?", "naïve café", "今日は 👍", "x")]
 # Beyond the heap that a busy server settles at; a sanitizer's allocator keeps freed memory on purpose.
 GROWTH_BYTES_MAX = 100e6 if SLOWDOWN == 1 else 2e9
@@ -174,10 +174,12 @@ class Client:
         """The second round: until the server is gone."""
         while True:
             what, request, status, indices = any_request(rng)
+            # Asked of requests that are refused by their body alone, or not at all.
+            expect_continue = (request.startswith(b"POST") and status in (200, 400) and what != "length and chunks"
+                               and rng.random() < 0.5)
             accepted = False
             try:
-                accepted, reply = self.exchange(request, expect_continue=request.startswith(b"POST") and rng.random() < 0.5
-                                                and status in (200, 400) and what != "length and chunks")
+                accepted, reply = self.exchange(request, expect_continue)
             except ConnectionRefusedError:
                 if not signalled.is_set():
                     self.fail(what, "refused before the signal")
@@ -270,12 +272,13 @@ class StressTest(EspalierTest):
     def test_sigterm_in_the_middle_loses_no_accepted_request(self):
         signalled = self.processes.Event()
         finish = self.start_clients(0, seed=3, signalled=signalled)
-        wait_until(lambda: self.server.metrics().get('espalier_requests_total{route="/v1/embeddings",status="200"}', 0) > 500,
-                   "traffic")
+        answered = 'espalier_requests_total{route="/v1/embeddings",status="200"}'
+        wait_until(lambda: self.server.metric(answered) > 500, "traffic")
         blocker = self.server.in_background("/v1/embeddings", {"input": random_inputs(40, 2000, seed=41)})
         # The clients' inputs are short: 64 × 4 of them are nowhere near this many tokens.
         wait_until(lambda: self.server.metric("espalier_queue_tokens") > 30 * 2000, "the blocker in the queue")
-        large = [self.server.in_background("/v1/embeddings", {"input": [f"{i} {j}" for j in range(500)]}) for i in range(16)]
+        large = [self.server.in_background("/v1/embeddings", {"input": [f"{i} {j}" for j in range(500)]})
+                 for i in range(16)]
         # The clients wait for at most 4 inputs each and the blocker for 40: without one of these it would be less.
         wait_until(lambda: self.server.waiting() >= 16 * 500, "all large requests in the queue")
         signalled.set()
