@@ -24,6 +24,8 @@ class BatchAttention {
  public:
   BatchAttention(const engine::AttentionShape& shape, engine::ThreadPool& pool,
                  Workspace& workspace);
+  BatchAttention(const BatchAttention&) = delete;  // it holds on to its workspace
+  BatchAttention& operator=(const BatchAttention&) = delete;
 
   /// Reads `plan`, which must stay as it is until the batch's last call of attend…().
   void prepare(const engine::BatchPlan& plan);
