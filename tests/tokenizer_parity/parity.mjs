@@ -97,6 +97,8 @@ const require = createRequire(path.join(path.resolve(options.modules), 'parity.c
 const { Tokenizer } = require('@anush008/tokenizers');
 const kinds = makeStrings(options.source);
 console.log(kinds.map(({ kind, strings }) => `${strings.length} ${kind}`).join(', '));
+const missing = kinds.filter(({ strings }) => strings.length === 0).map(({ kind }) => kind);
+if (missing.length > 0) throw new Error(`no strings of these kinds: ${missing.join(', ')}`);
 let differences = 0;
 for (const [name, file] of tokenizerFiles(options)) {
   differences += await compare(name, file, Tokenizer.fromFile(file), kinds, options.command);
