@@ -174,10 +174,11 @@ void SafetensorsFile::release_pages(const TensorView& tensor) const {
   if (tensor.data.empty()) return;
   // Outwards to whole pages: a neighbour's bytes come back from the file like ours.
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.data.data()) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(tensor.data.data()) + tensor.data.size();
+  const std::byte* const first = tensor.data.data();
+  const size_t before = reinterpret_cast<uintptr_t>(first) % page;
   // Only advice: when it is refused, memory is given back later.
-  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  (void)::madvise(const_cast<std::byte*>(first - before), before + tensor.data.size(),
+                  MADV_DONTNEED);
 }
 
 }  // namespace espalier::engine
