@@ -27,7 +27,7 @@ std::string module_class(const JsonObject& module) {
 
 /// A module's `path`: one folder name, so that it cannot lead out of the model folder.
 std::string module_folder(const JsonObject& module) {
-  const std::string folder = module.text("path", "");
+  std::string folder = module.text("path", "");
   if (folder.empty() || folder == "." || folder == ".." ||
       folder.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
     module.fail("path", "expected the name of a folder, found " + excerpt(folder));
