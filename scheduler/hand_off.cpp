@@ -2,7 +2,21 @@
 
 #include <utility>
 
+#include "scheduler/programmer_error.h"
+
 namespace espalier::scheduler {
+
+namespace {
+
+constexpr size_t kBatches = 2;
+
+}  // namespace
+
+HandOff::HandOff() {
+  for (size_t i = 0; i < kBatches; ++i) {
+    spares_.push_back(std::make_unique<Batch>());
+  }
+}
 
 bool HandOff::wait_until_empty() {
   std::unique_lock lock(mutex_);
@@ -11,15 +25,13 @@ bool HandOff::wait_until_empty() {
 }
 
 std::unique_ptr<Batch> HandOff::spare() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!spares_.empty()) {
-      std::unique_ptr<Batch> batch = std::move(spares_.back());
-      spares_.pop_back();
-      return batch;
-    }
+  const std::lock_guard lock(mutex_);
+  if (spares_.empty()) {
+    programmer_error("a batch was asked for while the slot was full");
   }
-  return std::make_unique<Batch>();
+  std::unique_ptr<Batch> batch = std::move(spares_.back());
+  spares_.pop_back();
+  return batch;
 }
 
 void HandOff::put(std::unique_ptr<Batch> batch) {

@@ -1,7 +1,8 @@
 // The one slot between the planner and the worker, and the batches that travel through it.
 //
 // The planner waits until the slot is empty before it chooses tickets, so it is never more than one
-// batch ahead of the one that runs. Batches come back to be used again, with their memory.
+// batch ahead of the one that runs. Two batches travel: one runs, one is being filled or waits in
+// the slot. They come back to be used again, with their memory.
 //
 // Thread contract: one planner thread, one worker thread, close() from any.
 #pragma once
@@ -17,9 +18,11 @@ namespace espalier::scheduler {
 
 class HandOff {
  public:
+  HandOff();
+
   /// Planner: waits until the slot is empty; false once closed.
   bool wait_until_empty();
-  /// Planner: a batch to fill.
+  /// Planner: a batch to fill, once the slot is empty.
   std::unique_ptr<Batch> spare();
   /// Planner: fills the slot, which is empty.
   void put(std::unique_ptr<Batch> batch);

@@ -24,7 +24,7 @@ RequestState::RequestState(Submission submission, std::weak_ptr<TicketQueue> que
 
 void RequestState::mark_taken(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  taken_ = now;
+  taken_ = std::max(now, admitted_);  // `now` may have been read before it was admitted
 }
 
 void RequestState::fulfil(size_t index, HiddenStates states, Clock::time_point now) {

@@ -64,11 +64,12 @@ void PlanBuilder::build(BatchPlan& plan) {
     lay_out_trie(plan);
   }
   collect_wanted_rows(plan);
-  plan.gather.clear();
-  plan.scatter.clear();
-  plan.sequence_offsets.clear();
   if (dedup_ == DedupMode::kRadixMlp) {
     build_maps(plan);
+  } else {
+    plan.gather.clear();
+    plan.scatter.clear();
+    plan.sequence_offsets.clear();
   }
 }
 

@@ -1,6 +1,7 @@
 // For callers that break a contract: no input can lead here.
 #pragma once
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 

@@ -44,7 +44,9 @@ class SchedulerObserver {
   virtual void on_batch(const BatchReport& report) = 0;
 };
 
-/// A submitted request, shared by whoever waits for it and the pipeline.
+/// A submitted request, as the front end holds it. Letting go of the last reference cancels it.
+/// Its deadline is enforced by wait_for(), which ends the request when the deadline passes, and by
+/// the planner, which drops expired sequences that nobody waits for.
 class PendingRequest {
  public:
   virtual ~PendingRequest() = default;

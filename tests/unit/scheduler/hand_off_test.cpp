@@ -34,6 +34,13 @@ TEST(HandOff, BatchesComeBackWithTheirMemoryAndWithoutTheirTickets) {
   EXPECT_TRUE(again->tickets.empty());
 }
 
+TEST(HandOffDeathTest, NoMoreThanTwoBatchesTravel) {
+  HandOff hand_off;
+  const auto runs = hand_off.spare();
+  const auto planned = hand_off.spare();
+  EXPECT_DEATH((void)hand_off.spare(), "while the slot was full");
+}
+
 TEST(HandOff, ClosingWakesBothSides) {
   HandOff hand_off;
   auto worker = std::async(std::launch::async, [&] { return hand_off.take() == nullptr; });

@@ -43,6 +43,14 @@ TEST(PendingRequest, ReportsWhatItCost) {
   EXPECT_DOUBLE_EQ(result->stats.compute_seconds, 3);
 }
 
+TEST(PendingRequest, NeverReportsANegativeWait) {
+  const Clock::time_point admitted = Clock::now();
+  const auto request = request_of(submission_of({{1}}), admitted);
+  request->mark_taken(admitted - 1ms);  // the planner had read the clock just before
+  request->fulfil(0, {}, admitted + 1s);
+  EXPECT_DOUBLE_EQ(request->take()->stats.queue_seconds, 0);
+}
+
 TEST(PendingRequest, KeepsItsFirstOutcome) {
   const auto request = request_of(submission_of({{1}}));
   EXPECT_TRUE(request->fail({FailureKind::kCompute, "first", {}}));

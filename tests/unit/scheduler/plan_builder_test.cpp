@@ -172,7 +172,7 @@ TEST(PlanBuilder, ACombOf16384LevelsNeedsNoStack) {
   Ids ones(kLevels + 1, 1);
   ones.back() = 2;
   PlanBuilder builder(DedupMode::kTrie);
-  for (uint32_t d = 0; d < kLevels; ++d) {
+  for (uint32_t d = kLevels; d-- > 0;) {
     builder.add(0, std::span<const uint32_t>(ones).last(d + 1), WantedRows::kLast);
   }
   ASSERT_EQ(builder.rows(), 2 * kLevels - 1);
@@ -181,8 +181,8 @@ TEST(PlanBuilder, ACombOf16384LevelsNeedsNoStack) {
   // A node for each 1, and a leaf 2 beside it; the last 1 and its 2 are one node.
   EXPECT_EQ(plan.nodes.size(), 2 * kLevels - 2);
   EXPECT_EQ(plan.nodes.front().subtree_end, 2 * kLevels - 2);
-  EXPECT_EQ(plan.positions[plan.ends.back().row], kLevels - 1);
-  EXPECT_EQ(plan.ends.front().row, 2 * kLevels - 2);  // the lone 2, a root after the ones
+  EXPECT_EQ(plan.positions[plan.ends.front().row], kLevels - 1);
+  EXPECT_EQ(plan.ends.back().row, 2 * kLevels - 2);  // the lone 2, a root after the ones
 }
 
 TEST(PlanBuilder, ManyOneTokenSequencesAreRootsInTokenOrder) {
