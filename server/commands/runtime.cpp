@@ -112,6 +112,10 @@ server::ServedModel Runtime::served_model(const Options& options) const {
     return model->embed(hidden, dimensions);
   };
 
+  if (!model_->has_head()) {
+    spdlog::info("this model cannot rerank: it has no lm_head.weight");
+    return served;
+  }
   const auto yes = tokenizer_->token_id("yes");
   const auto no = tokenizer_->token_id("no");
   if (!yes || !no) {
