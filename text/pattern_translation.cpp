@@ -222,7 +222,7 @@ class Translator {
     if (caseless_) refuse("a property inside (?i:) is not supported");
     const size_t end = pattern_.find('}', at_);
     if (!next_is("{") || end == std::string_view::npos) refuse("expected \\p{…}");
-    const std::string name(pattern_.substr(at_ + 1, end - at_ - 1));
+    std::string name(pattern_.substr(at_ + 1, end - at_ - 1));
     if (std::find(kCategories.begin(), kCategories.end(), name) == kCategories.end()) {
       refuse("the property \\p{" + name + "} is not supported");
     }
