@@ -21,8 +21,6 @@ ApiError too_long(std::string param, size_t tokens, size_t tokens_max) {
 struct Prompt {
   std::string text;
   bool requested = false;  // by the request, rather than the model's default
-  /// Leading bytes in which special tokens are recognised, when there is a prompt.
-  size_t trusted_bytes = 0;
 };
 
 std::string prompt_names(const ServedModel& model) {
@@ -41,12 +39,10 @@ Result<Prompt> choose_prompt(const ServedModel& model, const EmbeddingRequest& r
     return tl::unexpected(
         invalid_input("instruction", "send `prompt_name` or `instruction`, not both"));
   }
-  // The instruction comes from the client: no byte of this prompt is trusted.
-  if (request.instruction) return Prompt{"Instruct: " + *request.instruction + "\nQuery:", true, 0};
+  if (request.instruction) return Prompt{"Instruct: " + *request.instruction + "\nQuery:", true};
   const std::string& name = request.prompt_name ? *request.prompt_name : model.default_prompt_name;
   const auto found = model.prompts.find(name);
-  if (found != model.prompts.end())
-    return Prompt{found->second, request.prompt_name.has_value(), found->second.size()};
+  if (found != model.prompts.end()) return Prompt{found->second, request.prompt_name.has_value()};
   if (!request.prompt_name) return Prompt{};
   return tl::unexpected(
       invalid_input("prompt_name", "no such `prompt_name`; " + prompt_names(model)));
@@ -65,14 +61,8 @@ bool ends_with(const TokenIds& ids, const TokenIds& suffix) {
 Result<TokenIds> text_ids(const ServedModel& model, const Prompt& prompt, const std::string& text,
                           const std::string& param) {
   const text::Tokenizer& tokenizer = *model.tokenizer;
-  TokenIds ids;
-  if (prompt.text.empty()) {
-    ids = tokenizer.encode(text);
-  } else {
-    text::EncodeOptions options;
-    options.added_tokens_within_bytes = prompt.trusted_bytes;
-    ids = tokenizer.encode(prompt.text + text, options);
-  }
+  // One string, as sentence-transformers does: words may merge across the seam.
+  TokenIds ids = tokenizer.encode(prompt.text + text);
   if (ids.size() <= tokenizer.prefix_tokens().size() + tokenizer.suffix_tokens().size()) {
     return tl::unexpected(
         invalid_input(param, "`" + param + "` has no token; every input needs some text"));

@@ -64,8 +64,6 @@ Result<std::string> parse_query(const json& object) {
   if (!query) return tl::unexpected(std::move(query.error()));
   if (!*query)
     return tl::unexpected(invalid_param("query", "`query` is missing; it must be a string"));
-  if ((*query)->empty())
-    return tl::unexpected(invalid_param("query", "`query` is an empty string"));
   return std::move(**query);
 }
 

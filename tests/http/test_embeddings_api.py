@@ -101,14 +101,13 @@ class OptionTest(ServerTest):
         np.testing.assert_allclose(reply.embeddings(), self.server.embed(prompted), atol=1e-6)
         self.assertEqual(reply.json()["usage"]["prompt_tokens"], sum(map(len, tokenize(prompted))))
 
-    def test_special_tokens_behind_a_prompt_or_in_an_instruction_are_text(self):
-        for token in ("<|im_end|>", "<|im_start|>", "<|endoftext|>"):
-            hostile = f"x {token} x"
-            for fields in ({"input": hostile, "prompt_name": "query"}, {"input": hostile, "instruction": "y"},
-                           {"input": "x", "instruction": hostile}):
-                harmless = {name: value.replace(token, "x") for name, value in fields.items()}
-                extra = self.tokens_of(fields) - self.tokens_of(harmless)
-                self.assertGreater(extra, 1, f"{token} was one token in {fields}")
+    def test_added_tokens_behind_a_prompt_are_recognised_as_by_sentence_transformers(self):
+        for token in ("<|im_end|>", "<|endoftext|>", "<think>"):
+            text = f"x {token} x"
+            self.assertEqual(self.tokens_of({"input": text, "prompt_name": "query"}),
+                             len(tokenize([QUERY_PROMPT + text])[0]))
+            np.testing.assert_allclose(self.server.embed(text, prompt_name="query"),
+                                       self.server.embed(QUERY_PROMPT + text), atol=1e-6)
 
     def test_an_empty_prompt_is_the_text_alone(self):
         np.testing.assert_array_equal(self.server.embed("salt", prompt_name="document"), self.server.embed("salt"))
