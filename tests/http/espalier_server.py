@@ -54,6 +54,8 @@ def wait_until(condition, what, seconds_max=30):
 def environment(extra=None):
     """This process's environment without ESPALIER_ options, which would change what is tested."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ESPALIER_")}
+    suppressions = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tsan_suppressions.txt")
+    clean["TSAN_OPTIONS"] = f"{clean.get('TSAN_OPTIONS', '')}:suppressions='{suppressions}'"
     return {**clean, **(extra or {})}
 
 

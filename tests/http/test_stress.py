@@ -227,7 +227,7 @@ class StressTest(EspalierTest):
         cls.processes = multiprocessing.get_context("spawn")
 
     def setUp(self):
-        self.server = self.start()
+        self.server = self.start("--drain-timeout", "600")  # not what is tested here
         self.expected = self.server.embed(TEXTS)
 
     def start_clients(self, requests, seed, signalled=None):
