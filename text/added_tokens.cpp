@@ -64,23 +64,20 @@ const AddedToken* AddedTokenMatcher::longest_at(std::string_view text) const {
   return longest;
 }
 
-std::vector<TextSegment> AddedTokenMatcher::split(std::string_view text,
-                                                  size_t within_bytes) const {
+std::vector<TextSegment> AddedTokenMatcher::split(std::string_view text) const {
   std::vector<TextSegment> segments;
-  const std::string_view searched = text.substr(0, within_bytes);
   size_t rest_begin = 0;  // what is before it is in `segments`
-  for (size_t at = tokens_.empty() ? searched.size() : 0; at < searched.size();) {
-    const AddedToken* token = starts_token_[static_cast<unsigned char>(searched[at])]
-                                  ? longest_at(searched.substr(at))
-                                  : nullptr;
+  for (size_t at = tokens_.empty() ? text.size() : 0; at < text.size();) {
+    const AddedToken* token =
+        starts_token_[static_cast<unsigned char>(text[at])] ? longest_at(text.substr(at)) : nullptr;
     if (token == nullptr) {
       ++at;
       continue;
     }
     size_t begin = at, end = at + token->pattern.size();
     at = end;  // the next match may lie in white space that this one swallows, as in the original
-    if (token->strip_left) begin = white_space_before(searched, std::min(rest_begin, begin), begin);
-    if (token->strip_right) end = white_space_behind(searched, end);
+    if (token->strip_left) begin = white_space_before(text, std::min(rest_begin, begin), begin);
+    if (token->strip_right) end = white_space_behind(text, end);
     if (rest_begin < begin) {
       segments.push_back({std::nullopt, text.substr(rest_begin, begin - rest_begin)});
     }

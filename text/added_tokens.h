@@ -35,12 +35,9 @@ class AddedTokenMatcher {
   /// Patterns must be distinct.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
-  bool empty() const { return tokens_.empty(); }
-
   /// The segments of `text`, in order, without empty stretches. The leftmost token is taken first,
-  /// the longest among those that start there. Tokens are found only inside the first
-  /// `within_bytes`. Takes O(text · longest token · log tokens).
-  std::vector<TextSegment> split(std::string_view text, size_t within_bytes) const;
+  /// the longest among those that start there. Takes O(text · longest token · log tokens).
+  std::vector<TextSegment> split(std::string_view text) const;
 
  private:
   const AddedToken* longest_at(std::string_view text) const;

@@ -15,7 +15,7 @@ constexpr std::string_view kHead =
 constexpr std::string_view kTail = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
 constexpr EncodeOptions kTrusted{.add_special_tokens = false};
-constexpr EncodeOptions kUntrusted{.add_special_tokens = false, .added_tokens_within_bytes = 0};
+constexpr EncodeOptions kUntrusted{.add_special_tokens = false, .match_added_tokens = false};
 
 }  // namespace
 

@@ -1,6 +1,5 @@
 #include "text/tokenizer.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "text/added_tokens.h"
@@ -14,7 +13,7 @@ namespace espalier::text {
 
 /// Buffers that are reused within one encode().
 struct EncodeScratch {
-  std::string normalized, normalized_prefix;
+  std::string normalized;
   PreTokenScratch pre_tokens;
   BpeScratch bpe;
 };
@@ -30,9 +29,8 @@ struct Tokenizer::Impl {
   size_t id_count;
 
   explicit Impl(TokenizerSpec spec);
-  void append_ids(std::string_view text, size_t added_tokens_within,
-                  std::vector<uint32_t>& ids) const;
-  void append_segment(std::string_view raw, size_t added_tokens_within, EncodeScratch& scratch,
+  void append_ids(std::string_view text, bool match_added_tokens, std::vector<uint32_t>& ids) const;
+  void append_segment(std::string_view raw, const AddedTokenMatcher& tokens, EncodeScratch& scratch,
                       std::vector<uint32_t>& ids) const;
 };
 
@@ -52,37 +50,27 @@ Tokenizer::Impl::Impl(TokenizerSpec spec)
 }
 
 /// Appends the ids of valid UTF-8.
-void Tokenizer::Impl::append_ids(std::string_view text, size_t added_tokens_within,
+void Tokenizer::Impl::append_ids(std::string_view text, bool match_added_tokens,
                                  std::vector<uint32_t>& ids) const {
+  const AddedTokenMatcher nothing;
+  const AddedTokenMatcher& raw = match_added_tokens ? raw_tokens : nothing;
+  const AddedTokenMatcher& normalized = match_added_tokens ? normalized_tokens : nothing;
   EncodeScratch scratch;
-  for (const TextSegment& segment : raw_tokens.split(text, added_tokens_within)) {
+  for (const TextSegment& segment : raw.split(text)) {
     if (segment.added_token) {
       ids.push_back(*segment.added_token);
-      continue;
+    } else {
+      append_segment(segment.text, normalized, scratch, ids);
     }
-    const auto begin = static_cast<size_t>(segment.text.data() - text.data());
-    append_segment(segment.text, added_tokens_within - std::min(added_tokens_within, begin),
-                   scratch, ids);
   }
 }
 
-void Tokenizer::Impl::append_segment(std::string_view raw, size_t added_tokens_within,
+/// Appends the ids of raw text, in which `tokens` are looked for once it is normalized.
+void Tokenizer::Impl::append_segment(std::string_view raw, const AddedTokenMatcher& tokens,
                                      EncodeScratch& scratch, std::vector<uint32_t>& ids) const {
-  std::string_view text = raw;
-  size_t within = added_tokens_within;
-  if (normalizer) {
-    text = normalizer->normalize(raw, scratch.normalized);
-    if (!normalized_tokens.empty() && within < raw.size()) {
-      // The limit, carried over to normalized text: up to the last place in front of it where
-      // normalization can be cut.
-      const auto prefix = raw.substr(0, normalizer->boundary_before(raw, within));
-      within = normalizer->normalize(prefix, scratch.normalized_prefix).size();
-    } else if (!normalized_tokens.empty()) {
-      within = text.size();
-    }
-  }
+  const std::string_view text = normalizer ? normalizer->normalize(raw, scratch.normalized) : raw;
   const auto append_word = [&](std::string_view word) { model.append_ids(word, scratch.bpe, ids); };
-  for (const TextSegment& segment : normalized_tokens.split(text, within)) {
+  for (const TextSegment& segment : tokens.split(text)) {
     if (segment.added_token) {
       ids.push_back(*segment.added_token);
     } else {
@@ -108,12 +96,10 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view utf8, const EncodeOptio
   std::vector<uint32_t> ids;
   const PostProcessor& added = impl_->post_processor;
   if (options.add_special_tokens) ids = added.prefix;
-  size_t within = std::min(options.added_tokens_within_bytes, utf8.size());
   if (is_valid_utf8(utf8)) {
-    impl_->append_ids(utf8, within, ids);
+    impl_->append_ids(utf8, options.match_added_tokens, ids);
   } else {
-    const std::string replaced = replace_invalid_utf8(utf8, within);
-    impl_->append_ids(replaced, within, ids);
+    impl_->append_ids(replace_invalid_utf8(utf8), options.match_added_tokens, ids);
   }
   if (options.add_special_tokens) ids.insert(ids.end(), added.suffix.begin(), added.suffix.end());
   return ids;

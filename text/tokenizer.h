@@ -19,10 +19,9 @@ namespace espalier::text {
 struct EncodeOptions {
   /// Apply the post-processor's template (for Qwen3-Embedding: append `<|endoftext|>`).
   bool add_special_tokens = true;
-  /// Added tokens (`<|im_end|>` …) are recognised only where they lie wholly inside this many
-  /// leading bytes; behind them they are plain text. All (the default) is what Hugging Face does; 0
-  /// lets user text forge nothing.
-  size_t added_tokens_within_bytes = SIZE_MAX;
+  /// Recognise added tokens (`<|im_end|>` …), as Hugging Face does. If false they are plain text,
+  /// so the text can forge none.
+  bool match_added_tokens = true;
 };
 
 class Tokenizer {

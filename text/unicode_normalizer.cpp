@@ -57,6 +57,7 @@ struct UnicodeNormalizer::Icu {
   int combining_class(char32_t code_point) const {
     return nfc_9->getCombiningClass(static_cast<UChar32>(code_point));
   }
+  size_t boundary_before(std::string_view text, size_t end) const;
   void append_normalized(std::string_view chunk, std::string& out) const;
   bool has_long_mark_run(std::string_view text) const;
   std::string with_sorted_marks(std::string_view text) const;
@@ -67,16 +68,6 @@ UnicodeNormalizer::UnicodeNormalizer(size_t chunk_bytes)
 UnicodeNormalizer::UnicodeNormalizer(UnicodeNormalizer&&) noexcept = default;
 UnicodeNormalizer& UnicodeNormalizer::operator=(UnicodeNormalizer&&) noexcept = default;
 UnicodeNormalizer::~UnicodeNormalizer() = default;
-
-size_t UnicodeNormalizer::boundary_before(std::string_view text, size_t end) const {
-  if (end >= text.size()) return text.size();
-  for (size_t at = end; at > 0; --at) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    const bool continues = byte >= 0x80 && byte < 0xC0;
-    if (!continues && icu_->is_boundary(decode_utf8(text, at).code_point)) return at;
-  }
-  return 0;
-}
 
 std::string_view UnicodeNormalizer::normalize(std::string_view text, std::string& buffer) const {
   if (is_ascii(text)) return text;
@@ -90,7 +81,7 @@ std::string_view UnicodeNormalizer::normalize(std::string_view text, std::string
   }
   buffer.clear();
   while (text.size() > chunk_bytes_) {
-    size_t cut = boundary_before(text, chunk_bytes_);
+    size_t cut = icu_->boundary_before(text, chunk_bytes_);
     // A chunk without a single boundary is no text that anyone wrote; it is cut at a character.
     for (cut = cut == 0 ? chunk_bytes_ : cut; cut > 1 && (text[cut] & 0xC0) == 0x80;) --cut;
     icu_->append_normalized(text.substr(0, cut), buffer);
@@ -98,6 +89,17 @@ std::string_view UnicodeNormalizer::normalize(std::string_view text, std::string
   }
   icu_->append_normalized(text, buffer);
   return buffer;
+}
+
+/// The largest position <= `end` (< text.size()) where `text` can be cut so that the two parts,
+/// normalized apart and joined, are the whole normalized.
+size_t UnicodeNormalizer::Icu::boundary_before(std::string_view text, size_t end) const {
+  for (size_t at = end; at > 0; --at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const bool continues = byte >= 0x80 && byte < 0xC0;
+    if (!continues && is_boundary(decode_utf8(text, at).code_point)) return at;
+  }
+  return 0;
 }
 
 void UnicodeNormalizer::Icu::append_normalized(std::string_view chunk, std::string& out) const {

@@ -28,10 +28,6 @@ class UnicodeNormalizer {
   /// view of `buffer`. Takes O(n log n), also for text that is nothing but combining marks.
   std::string_view normalize(std::string_view text, std::string& buffer) const;
 
-  /// The largest position <= `end` where `text` can be cut so that the two parts, normalized apart
-  /// and joined, are the whole normalized.
-  size_t boundary_before(std::string_view text, size_t end) const;
-
  private:
   struct Icu;  // keeps ICU's headers in one file
   std::unique_ptr<const Icu> icu_;

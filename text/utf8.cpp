@@ -89,17 +89,14 @@ bool is_valid_utf8(std::string_view text) {
   return true;
 }
 
-std::string replace_invalid_utf8(std::string_view text, size_t& mark) {
+std::string replace_invalid_utf8(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
-  size_t moved_mark = 0;
   for (size_t at = 0; at < text.size();) {
     const DecodedCharacter character = decode_utf8(text, at);
     append_utf8(out, character.code_point);
     at += character.length;
-    if (at <= mark) moved_mark = out.size();
   }
-  mark = moved_mark;
   return out;
 }
 

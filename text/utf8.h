@@ -27,8 +27,7 @@ void append_utf8(std::string& out, char32_t code_point);
 bool is_ascii(std::string_view text);
 bool is_valid_utf8(std::string_view text);
 
-/// `text` with U+FFFD for every ill-formed sequence. `mark`, a byte position in `text`, is moved to
-/// the position in the result that the whole characters before it end at.
-std::string replace_invalid_utf8(std::string_view text, size_t& mark);
+/// `text` with U+FFFD for every ill-formed sequence.
+std::string replace_invalid_utf8(std::string_view text);
 
 }  // namespace espalier::text

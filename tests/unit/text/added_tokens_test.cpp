@@ -6,10 +6,9 @@ namespace espalier::text {
 namespace {
 
 /// Segments as text, added tokens in brackets with their id.
-std::string shown(const std::vector<AddedToken>& tokens, std::string_view text,
-                  size_t within = SIZE_MAX) {
+std::string shown(const std::vector<AddedToken>& tokens, std::string_view text) {
   std::string out;
-  for (const TextSegment& segment : AddedTokenMatcher(tokens).split(text, within)) {
+  for (const TextSegment& segment : AddedTokenMatcher(tokens).split(text)) {
     const std::string content(segment.text);
     out += segment.added_token ? "[" + std::to_string(*segment.added_token) + content + "]"
                                : "(" + content + ")";
@@ -28,18 +27,11 @@ AddedToken token(std::string content, uint32_t id) {
 TEST(AddedTokens, TheLeftmostThenTheLongestIsTaken) {
   const std::vector<AddedToken> tokens = {token("ab", 1), token("abcd", 2), token("bcdef", 3)};
   EXPECT_EQ(shown(tokens, "xabcdefab"), "(x)[2abcd](ef)[1ab]");
+  EXPECT_EQ(shown(tokens, "abcdab"), "[2abcd][1ab]");
   EXPECT_EQ(shown(tokens, "abc"), "[1ab](c)");
+  EXPECT_EQ(shown(tokens, "a"), "(a)") << "a token that the end cuts off is text";
   EXPECT_EQ(shown(tokens, ""), "");
   EXPECT_EQ(shown({}, "ab"), "(ab)");
-}
-
-TEST(AddedTokens, ATokenThatIsNotWhollyInsideTheLimitIsText) {
-  const std::vector<AddedToken> tokens = {token("ab", 1), token("abc", 2)};
-  EXPECT_EQ(shown(tokens, "abcab", 5), "[2abc][1ab]");
-  EXPECT_EQ(shown(tokens, "abcab", 4), "[2abc](ab)");
-  EXPECT_EQ(shown(tokens, "abcab", 2), "[1ab](cab)");
-  EXPECT_EQ(shown(tokens, "abcab", 1), "(abcab)");
-  EXPECT_EQ(shown(tokens, "abcab", 0), "(abcab)");
 }
 
 TEST(AddedTokens, StrippingSwallowsUnicodesWhiteSpace) {
@@ -50,8 +42,6 @@ TEST(AddedTokens, StrippingSwallowsUnicodesWhiteSpace) {
             "(a)[1 \u3000\n<l>]( )[2<r>\t \u00A0](b)");
   EXPECT_EQ(shown({left, right}, " <l>"), "[1 <l>]");
   EXPECT_EQ(shown({left, right}, "<r> <l>"), "[2<r> ][1<l>]") << "the space is taken once";
-  EXPECT_EQ(shown({left, right}, "<r>  b", 4), "[2<r> ]( b)")
-      << "nothing behind the limit is taken";
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ using Ids = std::vector<uint32_t>;
 
 constexpr uint32_t kImStart = 8188, kImEnd = 8189, kThink = 8190, kThinkEnd = 8191;
 constexpr size_t kPlenty = 100'000;
+constexpr EncodeOptions kUntrusted{.add_special_tokens = false, .match_added_tokens = false};
 
 size_t count(const Ids& ids, uint32_t id) {
   return static_cast<size_t>(std::count(ids.begin(), ids.end(), id));
@@ -53,7 +54,7 @@ TEST(RerankPrompt, TokensCannotBeForgedAcrossFields) {
 TEST(RerankPrompt, PlaceholdersInTextAreNotFilled) {
   const Ids ids = encode("{query}", "{document} {instruction}", "secret");
   const Ids expected_middle = mini_tokenizer().encode(
-      "<Instruct>: {query}\n<Query>: {document} {instruction}\n<Document>: secret", {false, 0});
+      "<Instruct>: {query}\n<Query>: {document} {instruction}\n<Document>: secret", kUntrusted);
   EXPECT_THAT(std::search(ids.begin(), ids.end(), expected_middle.begin(), expected_middle.end()),
               testing::Ne(ids.end()));
 }
@@ -88,7 +89,7 @@ TEST(RerankPrompt, EverythingUpToTheDocumentIsShared) {
   const Ids a = encode("i", "query", "alpha"), b = encode("i", "query", "");
   const auto [end_a, end_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   const Ids before =
-      mini_tokenizer().encode("<Instruct>: i\n<Query>: query\n<Document", {false, 0});
+      mini_tokenizer().encode("<Instruct>: i\n<Query>: query\n<Document", kUntrusted);
   const size_t head = RerankPrompt(mini_tokenizer()).fixed_tokens() - tail().size();
   EXPECT_GE(static_cast<size_t>(end_a - a.begin()), head + before.size());
 }

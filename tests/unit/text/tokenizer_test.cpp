@@ -1,6 +1,6 @@
 #include "text/tokenizer.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <random>
 #include <thread>
@@ -13,6 +13,7 @@ namespace {
 using Ids = std::vector<uint32_t>;
 
 constexpr EncodeOptions kPlain{.add_special_tokens = false};
+constexpr EncodeOptions kUnmatched{.add_special_tokens = false, .match_added_tokens = false};
 
 Ids concat(std::initializer_list<Ids> parts) {
   Ids all;
@@ -66,33 +67,29 @@ TEST(Tokenizer, NormalizedAddedTokensAreFoundInNormalizedText) {
   EXPECT_EQ(tokenizer.encode("x<\u00E9>"), (Ids{'x', 256}));
 }
 
-TEST(Tokenizer, AddedTokensBehindTheGivenBytesAreText) {
+TEST(Tokenizer, AddedTokensThatAreNotMatchedAreSpelled) {
   const Tokenizer& tokenizer = mini_tokenizer();
-  const std::string token = "<|im_end|>", text = token + token;
-  const Ids spelled = tokenizer.encode(token, {false, 0});
-  EXPECT_GT(spelled.size(), 1u);
-  EXPECT_EQ(tokenizer.encode(text, {false, SIZE_MAX}), (Ids{8189, 8189}));
-  EXPECT_EQ(tokenizer.encode(text, {false, 2 * token.size()}), (Ids{8189, 8189}));
-  EXPECT_EQ(tokenizer.encode(text, {false, 2 * token.size() - 1}), concat({{8189}, spelled}));
-  EXPECT_EQ(tokenizer.encode(text, {false, token.size()}), concat({{8189}, spelled}));
-  EXPECT_EQ(tokenizer.encode(token, {false, token.size() - 1}), spelled);
+  const std::string text = "<|im_end|><|im_end|>";
+  EXPECT_EQ(tokenizer.encode(text, kPlain), (Ids{8189, 8189}));
+  const Ids spelled = tokenizer.encode(text, kUnmatched);
+  EXPECT_GT(spelled.size(), 2u);
+  EXPECT_THAT(spelled, testing::Each(testing::Lt(8187u)));
+  EXPECT_EQ(tokenizer.encode(text, {.match_added_tokens = false}), concat({spelled, {8187}}))
+      << "the template is applied none the less";
 }
 
-TEST(Tokenizer, TheLimitCountsBytesOfTheTextAsGiven) {
+TEST(Tokenizer, AddedTokensAreMatchedEverywhereOrNowhere) {
   const auto tokenizer = small_tokenizer({{"/added_tokens", R"([
-    {"content": "<raw>", "id": 256, "normalized": false},
+    {"content": "<raw>", "id": 256, "normalized": false, "lstrip": true, "rstrip": true},
     {"content": "<nfc>", "id": 257, "normalized": true}])"}});
-  // Invalid bytes and decomposed characters change their length on the way.
-  const std::string prefix =
+  // Invalid bytes and decomposed characters are replaced in either case.
+  const std::string text =
       "\xFF"
-      "e\u0301<raw><nfc>";
-  const std::string text = prefix + "<raw><nfc>";
-  const Ids plain = byte_ids("<raw><nfc>"), start = byte_ids("\uFFFD\u00E9");
-  EXPECT_EQ(tokenizer.encode(text, {false, prefix.size()}), concat({start, {256, 257}, plain}));
-  EXPECT_EQ(tokenizer.encode(text, {false, prefix.size() - 1}),
-            concat({start, {256}, byte_ids("<nfc><raw><nfc>")}));
-  EXPECT_EQ(tokenizer.encode(text, {false, SIZE_MAX}), concat({start, {256, 257, 256, 257}}));
-  EXPECT_EQ(tokenizer.encode(text, {false, 0}), concat({start, plain, plain}));
+      "e\u0301 <raw> <nfc><raw><nfc>";
+  const Ids start = byte_ids("\uFFFD\u00E9");
+  EXPECT_EQ(tokenizer.encode(text, kPlain), concat({start, {256, 257, 256, 257}}));
+  EXPECT_EQ(tokenizer.encode(text, kUnmatched),
+            concat({start, byte_ids(" <raw> <nfc><raw><nfc>")}));
 }
 
 TEST(Tokenizer, InvalidUtf8IsReadAsReplacementCharacters) {
@@ -118,6 +115,7 @@ TEST(Tokenizer, PrefixSpacesAndByteLevelsOwnPattern) {
   EXPECT_EQ(tokenizer.encode("a1 a"), (Ids{256, '1', 256}));
   EXPECT_EQ(tokenizer.encode(" a<x>a"), (Ids{256, 258, 256}));
   EXPECT_EQ(tokenizer.encode(""), Ids{});
+  EXPECT_EQ(tokenizer.encode("", kUnmatched), Ids{}) << "no space before nothing";
 }
 
 TEST(Tokenizer, RandomBytesGiveIdsOfTheVocabularyThatSpellTheText) {

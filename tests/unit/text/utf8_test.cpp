@@ -5,11 +5,6 @@
 namespace espalier::text {
 namespace {
 
-std::string replaced(std::string_view text) {
-  size_t mark = 0;
-  return replace_invalid_utf8(text, mark);
-}
-
 TEST(Utf8, EveryScalarValueComesBackFromItsBytes) {
   for (char32_t c = 0; c <= 0x10FFFF; ++c) {
     if (c >= 0xD800 && c <= 0xDFFF) continue;
@@ -32,19 +27,16 @@ TEST(Utf8, SurrogatesOverlongFormsAndTooLargeValuesAreInvalid) {
 
 TEST(Utf8, IllFormedSequencesAreReplacedByMaximalSubparts) {
   // Unicode 15, tables 3-8 to 3-11.
-  EXPECT_EQ(replaced("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41"), "��������A");
-  EXPECT_EQ(replaced("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41"), "��������A");
-  EXPECT_EQ(replaced("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42"), "�����A��B");
-  EXPECT_EQ(replaced("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"), "����A");
+  EXPECT_EQ(replace_invalid_utf8("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41"), "��������A");
+  EXPECT_EQ(replace_invalid_utf8("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41"), "��������A");
+  EXPECT_EQ(replace_invalid_utf8("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42"), "�����A��B");
+  EXPECT_EQ(replace_invalid_utf8("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"), "����A");
 }
 
-TEST(Utf8, TheMarkMovesWithTheTextBeforeIt) {
-  size_t mark = 3;
-  EXPECT_EQ(replace_invalid_utf8("a\xFFz\xFF", mark), "a�z�");
-  EXPECT_EQ(mark, 5u);  // a (1) + U+FFFD (3) + z (1)
-  mark = 2;
-  replace_invalid_utf8("aé\xFF", mark);
-  EXPECT_EQ(mark, 1u) << "a character that the mark cuts in two lies behind it";
+TEST(Utf8, ValidTextAroundIllFormedSequencesStays) {
+  EXPECT_EQ(replace_invalid_utf8("a\xFFz\xFF"), "a�z�");
+  EXPECT_EQ(replace_invalid_utf8("aé\xFF"), "aé�");
+  EXPECT_EQ(replace_invalid_utf8("aé漢😀"), "aé漢😀");
 }
 
 }  // namespace
