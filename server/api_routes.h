@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "scheduler/scheduler.h"
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 #include "server/inference_service.h"
 #include "server/metrics.h"
 

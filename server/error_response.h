@@ -2,7 +2,7 @@
 #pragma once
 
 #include "server/api_error.h"
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 
 namespace espalier::server {
 

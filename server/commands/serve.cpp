@@ -9,7 +9,7 @@
 #include "server/commands/commands.h"
 #include "server/commands/runtime.h"
 #include "server/commands/shutdown_signals.h"
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 #include "server/metrics.h"
 
 namespace espalier::commands {

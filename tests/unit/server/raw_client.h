@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/file_descriptor.h"
+#include "server/http/file_descriptor.h"
 
 namespace espalier::server {
 

@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/connection.h"
-#include "server/file_descriptor.h"
+#include "server/http/connection.h"
+#include "server/http/file_descriptor.h"
 
 namespace espalier::server {
 

@@ -1,4 +1,4 @@
-#include "server/request_threads.h"
+#include "server/http/request_threads.h"
 
 #include <system_error>
 #include <utility>

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "server/request_head.h"
+#include "server/http/request_head.h"
 
 namespace espalier::server {
 

@@ -1,4 +1,4 @@
-#include "server/connection_loop.h"
+#include "server/http/connection_loop.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,4 +1,4 @@
-#include "server/body_framing.h"
+#include "server/http/body_framing.h"
 
 #include <algorithm>
 

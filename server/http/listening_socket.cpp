@@ -1,4 +1,4 @@
-#include "server/listening_socket.h"
+#include "server/http/listening_socket.h"
 
 #include <netdb.h>
 #include <netinet/in.h>

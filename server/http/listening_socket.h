@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/file_descriptor.h"
+#include "server/http/file_descriptor.h"
 
 namespace espalier::server {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "server/file_descriptor.h"
-#include "server/request_head.h"
+#include "server/http/file_descriptor.h"
+#include "server/http/request_head.h"
 
 namespace espalier::server {
 

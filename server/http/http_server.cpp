@@ -1,4 +1,4 @@
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 
 #include <httplib.h>
 
@@ -6,14 +6,14 @@
 #include <stdexcept>
 #include <utility>
 
-#include "server/body_budget.h"
-#include "server/body_framing.h"
-#include "server/connection.h"
-#include "server/connection_loop.h"
 #include "server/error_response.h"
-#include "server/listening_socket.h"
-#include "server/request_head.h"
-#include "server/request_threads.h"
+#include "server/http/body_budget.h"
+#include "server/http/body_framing.h"
+#include "server/http/connection.h"
+#include "server/http/connection_loop.h"
+#include "server/http/listening_socket.h"
+#include "server/http/request_head.h"
+#include "server/http/request_threads.h"
 #include "server/route_paths.h"
 
 namespace espalier::server {

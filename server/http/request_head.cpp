@@ -1,4 +1,4 @@
-#include "server/request_head.h"
+#include "server/http/request_head.h"
 
 #include <algorithm>
 #include <limits>

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/connection.h"
+#include "server/http/connection.h"
 
 namespace espalier::server {
 
