@@ -18,10 +18,9 @@ using Interruption = std::function<std::optional<ApiError>()>;
 /// The ids of every input, each at most model.max_input_tokens and never empty.
 ///
 /// A text gets the request's prompt in front: the one of `prompt_name`, "Instruct: …\nQuery:" for
-/// an `instruction`, or the model's default. Special tokens are recognised in a plain text as
-/// Hugging Face does; behind a prompt only within the server's own prompt, so that no text can
-/// forge one there. Token ids are used as sent, without a prompt, and get the end token unless they
-/// have it.
+/// an `instruction`, or the model's default. Prompt and text are one string, in which special
+/// tokens are recognised, as sentence-transformers does. Token ids are used as sent, without a
+/// prompt, and get the end token unless they have it.
 Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
                                                   const EmbeddingRequest& request,
                                                   const Interruption& interruption);

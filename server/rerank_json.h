@@ -11,8 +11,8 @@ namespace espalier::server {
 /// Documents of one request, as many as an embedding request may have inputs.
 inline constexpr size_t kRerankDocumentsMax = 2048;
 
-/// Checks everything that can be checked without the model: types, ranges, an empty query, the
-/// number of documents. Documents may be empty strings; a query may not, it would rank by nothing.
+/// Checks everything that can be checked without the model: types, ranges, the number of documents.
+/// Query and documents may be empty strings; there must be a query and at least one document.
 Result<RerankRequest> parse_rerank_request(std::string_view body);
 
 /// {"id":…,"object":"list","model":…,"results":[{"index","relevance_score","document"?}],"usage","meta"}:

@@ -10,8 +10,9 @@
 namespace espalier::server {
 namespace {
 
-/// Slower transfers are cut off, after the time that they may stall.
-constexpr size_t kSlowestBytesPerSecond = 4096;
+/// Slower transfers are cut off, after the time that they may stall: at this rate a body of 32 MiB,
+/// or as long an answer, holds a thread for a quarter of an hour.
+constexpr size_t kSlowestBytesPerSecond = size_t{32} << 10U;
 constexpr size_t kReadBytes = size_t{16} << 10U;
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }

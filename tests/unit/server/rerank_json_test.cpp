@@ -50,7 +50,8 @@ TEST(RerankRequest, WrongTopNIsNamed) {
   }
 }
 
-TEST(RerankRequest, QueryMustBeAStringWithText) {
+TEST(RerankRequest, QueryMustBeAStringAndMayBeEmpty) {
+  EXPECT_EQ(parsed(R"({"query":"","documents":["a"]})").query, "");
   EXPECT_THAT(error_of(R"({"documents":["a"]})"), HasSubstr("query: `query` is missing"));
   EXPECT_THAT(error_of(R"({"query":null,"documents":["a"]})"), HasSubstr("query: "));
   EXPECT_THAT(error_of(R"({"query":5,"documents":["a"]})"), HasSubstr("query: "));
