@@ -58,6 +58,12 @@ bool ends_with(const TokenIds& ids, const TokenIds& suffix) {
   return ids.size() >= suffix.size() && std::equal(suffix.rbegin(), suffix.rend(), ids.rbegin());
 }
 
+/// The first id that the model has no embedding for: published tables may be smaller than their
+/// tokenizer, which then knows special tokens that the model does not.
+TokenIds::const_iterator find_unknown(const ServedModel& model, const TokenIds& ids) {
+  return std::ranges::find_if(ids, [&](uint32_t id) { return id >= model.vocab_size; });
+}
+
 Result<TokenIds> text_ids(const ServedModel& model, const Prompt& prompt, const std::string& text,
                           const std::string& param) {
   const text::Tokenizer& tokenizer = *model.tokenizer;
@@ -66,6 +72,11 @@ Result<TokenIds> text_ids(const ServedModel& model, const Prompt& prompt, const 
   if (ids.size() <= tokenizer.prefix_tokens().size() + tokenizer.suffix_tokens().size()) {
     return tl::unexpected(
         invalid_input(param, "`" + param + "` has no token; every input needs some text"));
+  }
+  if (const auto unknown = find_unknown(model, ids); unknown != ids.end()) {
+    return tl::unexpected(invalid_input(
+        param, "`" + param + "` holds a special token (id " + std::to_string(*unknown) +
+                   ") that this model was not trained with; take it out of the text"));
   }
   return ids;
 }
@@ -77,9 +88,7 @@ Result<TokenIds> checked_ids(const ServedModel& model, const Prompt& prompt, con
         param, "token ids are used as they are: `prompt_name` and `instruction` are for text"));
   }
   if (sent.empty()) return tl::unexpected(invalid_input(param, "`" + param + "` has no token id"));
-  const auto unknown =
-      std::ranges::find_if(sent, [&](uint32_t id) { return id >= model.vocab_size; });
-  if (unknown != sent.end()) {
+  if (const auto unknown = find_unknown(model, sent); unknown != sent.end()) {
     auto entry = param + "[" + std::to_string(unknown - sent.begin()) + "]";
     auto message = "`" + entry + "` is token id " + std::to_string(*unknown) +
                    "; this model's ids end at " + std::to_string(model.vocab_size - 1);

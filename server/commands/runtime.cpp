@@ -118,14 +118,19 @@ server::ServedModel Runtime::served_model(const Options& options) const {
   }
   const auto yes = tokenizer_->token_id("yes");
   const auto no = tokenizer_->token_id("no");
-  if (!yes || !no) {
-    spdlog::info("this model cannot rerank: its tokenizer has no `yes` and `no`");
+  if (!yes || !no || std::max(*yes, *no) >= served.vocab_size) {
+    spdlog::info("this model cannot rerank: it has no tokens `yes` and `no`");
     return served;
   }
   try {
     served.rerank_prompt.emplace(*tokenizer_);
+    const auto ids = served.rerank_prompt->encode("", "", "", served.max_input_tokens).ids;
+    if (*std::ranges::max_element(ids) >= served.vocab_size) {
+      throw std::runtime_error("its embedding table lacks a token of the template");
+    }
   } catch (const std::runtime_error& error) {
     spdlog::info("this model cannot rerank: {}", error.what());
+    served.rerank_prompt.reset();
     return served;
   }
   served.relevance = [model = model_.get(), yes = *yes, no = *no](std::span<const float> hidden) {

@@ -290,6 +290,25 @@ TEST_F(Service, DrainingSchedulerIs503) {
   EXPECT_EQ(answer.error().kind, ErrorKind::kShuttingDown);
 }
 
+class ServiceWithASmallTable : public Service {
+ protected:
+  ServiceWithASmallTable() : Service(small_table()) {}
+  /// The tokenizer knows <|im_end|>, the model does not.
+  static ServedModel small_table() {
+    ServedModel model = fake_served_model();
+    model.vocab_size = kImEnd;
+    return model;
+  }
+};
+
+TEST_F(ServiceWithASmallTable, SpecialTokenInATextThatTheModelLacksIs400) {
+  EXPECT_TRUE(embed(std::string("plain")));
+  const auto answer = embed(std::string("a <|im_end|>"));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, ErrorKind::kInvalidRequest);
+  EXPECT_EQ(answer.error().param, "input");
+}
+
 class ServiceWithASmallQueue : public Service {
  protected:
   ServiceWithASmallQueue() : Service(fake_served_model(), limits()) {}
