@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -17,7 +18,9 @@ using ::testing::HasSubstr;
 
 class OptionsTest : public ::testing::Test {
  protected:
-  OptionsTest() : file_(::testing::TempDir() + "espalier_options_test.toml") {}
+  /// One file a process: CTest runs each test in one, several at a time.
+  OptionsTest()
+      : file_(::testing::TempDir() + "espalier_options_" + std::to_string(::getpid()) + ".toml") {}
   ~OptionsTest() override { std::remove(file_.c_str()); }
 
   void write_file(const std::string& text) { std::ofstream(file_) << text; }
