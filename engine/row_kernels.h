@@ -1,5 +1,6 @@
-// The position-wise kernels of a decoder layer, in f32, each on rows that the caller has split
-// among threads. Every one has a naive twin in tests/reference.
+// The position-wise kernels of a decoder layer, each on rows that the caller has split among
+// threads; they compute in f32 and write the format that is read next. Every one has a naive twin
+// in tests/reference.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/activations.h"
 #include "engine/mat_view.h"
 
 namespace espalier::engine {
@@ -15,6 +17,21 @@ namespace espalier::engine {
 /// Layer Normalization"). x and out: n elements; they may be the same.
 void rms_norm(std::span<const float> x, std::span<const float> weight, float eps,
               std::span<float> out);
+
+/// The same, written to row `row` of `out` in its format (with its scale, and zeros as padding).
+void rms_norm(std::span<const float> x, std::span<const float> weight, float eps, Activations out,
+              size_t row);
+
+/// Writes x to row `row` of `out` in its format (with its scale, and zeros as padding).
+void write_row(std::span<const float> x, Activations out, size_t row);
+
+/// The same for row `from_row` of `x`, to its own format or a narrower one. Throws
+/// std::invalid_argument for a wider one.
+void write_row(ConstActivations x, size_t from_row, Activations out, size_t row);
+
+/// Zeroes the bytes behind the columns of row `row`, up to the next multiple of
+/// kActivationAlignment.
+void zero_padding(Activations out, size_t row);
 
 /// x += y.
 void add(std::span<float> x, std::span<const float> y);

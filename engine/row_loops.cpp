@@ -2,6 +2,7 @@
 // must not use inline functions of other headers: see fast_exp.h.
 #include <cstddef>
 
+#include "engine/bf16.h"
 #include "engine/fast_exp.h"
 #include "engine/row_loops_tables.h"
 
@@ -24,12 +25,82 @@ float sum_of_squares(const float* x, size_t n) {
   return partial[0];
 }
 
+float rms_scale(const float* x, float eps, size_t n) {
+  return 1.0f / __builtin_sqrtf(sum_of_squares(x, n) / static_cast<float>(n) + eps);
+}
+
 void rms_norm(const float* x, const float* __restrict weight, float eps, size_t n, float* out) {
-  const float scale = 1.0f / __builtin_sqrtf(sum_of_squares(x, n) / static_cast<float>(n) + eps);
+  const float scale = rms_scale(x, eps, n);
   // A copy first (it stays in the nearest cache): a loop over one array that it changes in place
   // needs no test for overlap.
   if (out != x) __builtin_memcpy(out, x, n * sizeof(float));
   for (size_t i = 0; i < n; ++i) out[i] = out[i] * scale * weight[i];
+}
+
+void rms_norm_bf16(const float* __restrict x, const float* __restrict weight, float eps, size_t n,
+                   uint16_t* __restrict out) {
+  const float scale = rms_scale(x, eps, n);
+  for (size_t i = 0; i < n; ++i) out[i] = bf16_from_f32(x[i] * scale * weight[i]);
+}
+
+/// Magnitudes of floats as integers, which order like them, with infinity and NaN at the end.
+[[gnu::always_inline]] inline uint32_t magnitude_bits(float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof(bits));
+  return bits & 0x7fffffffU;
+}
+
+/// Bytes u with scale · (u - 128) near value(i); returns the scale. Not finite: all bytes 128 and a
+/// scale of NaN, so that the mistake reaches the result.
+template <typename Value>
+[[gnu::always_inline]] inline float quantise(size_t n, uint8_t* __restrict out, Value value) {
+  constexpr float kLargest = 127.0f;
+  constexpr float kRound = 12582912.0f + 128.0f;  // 1.5 · 2^23: adding it leaves no bits for a
+  constexpr uint32_t kRoundBits = 0x4b400000U;    // fraction; and the zero point
+  uint32_t largest_bits = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t bits = magnitude_bits(value(i));
+    largest_bits = largest_bits > bits ? largest_bits : bits;
+  }
+  float largest;
+  __builtin_memcpy(&largest, &largest_bits, sizeof(largest));
+  const bool finite = largest_bits < 0x7f800000U;
+  // Below, 127 / largest is not finite.
+  constexpr float kLeast = 1e-35f;
+  const float to_integer = finite && largest > kLeast ? kLargest / largest : 0.0f;
+  for (size_t i = 0; i < n; ++i) {
+    const float shifted = (finite ? value(i) : 0.0f) * to_integer + kRound;
+    uint32_t bits;
+    __builtin_memcpy(&bits, &shifted, sizeof(bits));
+    out[i] = static_cast<uint8_t>(bits - kRoundBits);
+  }
+  return finite ? largest / kLargest : __builtin_nanf("");
+}
+
+float rms_norm_int8(const float* __restrict x, const float* __restrict weight, float eps, size_t n,
+                    uint8_t* __restrict out) {
+  const float scale = rms_scale(x, eps, n);
+  return quantise(n, out, [=](size_t i) { return x[i] * scale * weight[i]; });
+}
+
+void to_bf16(const float* __restrict x, size_t n, uint16_t* __restrict out) {
+  for (size_t i = 0; i < n; ++i) out[i] = bf16_from_f32(x[i]);
+}
+
+float to_int8(const float* __restrict x, size_t n, uint8_t* __restrict out) {
+  return quantise(n, out, [=](size_t i) { return x[i]; });
+}
+
+float bf16_to_int8(const uint16_t* __restrict x, size_t n, uint8_t* __restrict out) {
+  return quantise(n, out, [=](size_t i) { return f32_from_bf16(x[i]); });
+}
+
+void dequantise(const int32_t* __restrict sums, const int32_t* __restrict zero_sums,
+                const float* __restrict weight_scales, float row_scale, size_t n,
+                float* __restrict out) {
+  for (size_t i = 0; i < n; ++i) {
+    out[i] = static_cast<float>(sums[i] - zero_sums[i]) * weight_scales[i] * row_scale;
+  }
 }
 
 void add(float* __restrict x, const float* __restrict y, size_t n) {
@@ -52,37 +123,19 @@ void rope(float* __restrict head, const float* __restrict cos, const float* __re
   }
 }
 
-/// What is subtracted from scores. A lane without any key so far has no maximum: with 0 in its
-/// place its scores, all -infinity, become e^-infinity = 0 instead of NaN.
-[[gnu::always_inline]] inline float reference_of(float maximum) {
-  return maximum == -__builtin_inff() ? 0.0f : maximum;
-}
-
-void online_softmax(float* __restrict scores, size_t stride, size_t keys, size_t lanes,
-                    float* __restrict maximum, float* __restrict sum, float* __restrict rescale) {
-  for (size_t lane = 0; lane < lanes; ++lane) rescale[lane] = maximum[lane];
-  for (size_t key = 0; key < keys; ++key) {
-    const float* __restrict const row = scores + key * stride;
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      maximum[lane] = maximum[lane] < row[lane] ? row[lane] : maximum[lane];
-    }
-  }
-  for (size_t lane = 0; lane < lanes; ++lane) {
-    rescale[lane] = fast_exp(rescale[lane] - reference_of(maximum[lane]));
-    sum[lane] *= rescale[lane];
-  }
-  for (size_t key = 0; key < keys; ++key) {
-    float* __restrict const row = scores + key * stride;
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      const float weight = fast_exp(row[lane] - reference_of(maximum[lane]));
-      row[lane] = weight;
-      sum[lane] += weight;
-    }
-  }
-}
-
 }  // namespace
 
-const RowLoops ESPALIER_ROW_LOOPS = {rms_norm, add, swiglu, rope, online_softmax};
+const RowLoops ESPALIER_ROW_LOOPS = {
+    .rms_norm = rms_norm,
+    .rms_norm_bf16 = rms_norm_bf16,
+    .rms_norm_int8 = rms_norm_int8,
+    .to_bf16 = to_bf16,
+    .to_int8 = to_int8,
+    .bf16_to_int8 = bf16_to_int8,
+    .dequantise = dequantise,
+    .add = add,
+    .swiglu = swiglu,
+    .rope = rope,
+};
 
 }  // namespace espalier::engine

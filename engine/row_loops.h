@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "engine/cpu_features.h"
 
@@ -15,21 +16,19 @@ namespace espalier::engine {
 struct RowLoops {
   /// `out` may be `x`.
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* out);
+  /// The same, to bf16, and to bytes as engine/activations.h describes (returns the scale: NaN when
+  /// a value is not finite).
+  void (*rms_norm_bf16)(const float* x, const float* weight, float eps, size_t n, uint16_t* out);
+  float (*rms_norm_int8)(const float* x, const float* weight, float eps, size_t n, uint8_t* out);
+  void (*to_bf16)(const float* x, size_t n, uint16_t* out);
+  float (*to_int8)(const float* x, size_t n, uint8_t* out);
+  float (*bf16_to_int8)(const uint16_t* x, size_t n, uint8_t* out);
+  /// out[i] = (sums[i] - zero_sums[i]) · weight_scales[i] · row_scale: a row of an int8 product.
+  void (*dequantise)(const int32_t* sums, const int32_t* zero_sums, const float* weight_scales,
+                     float row_scale, size_t n, float* out);
   void (*add)(float* x, const float* y, size_t n);
   void (*swiglu)(const float* gate, const float* up, size_t n, float* out);
   void (*rope)(float* head, const float* cos, const float* sin, size_t half);
-
-  /// One step of the online softmax (Milakov & Gimelshein 2018, "Online normalizer calculation for
-  /// softmax"; Dao et al. 2022, "FlashAttention") for `lanes` independent queries, over `keys`
-  /// keys. `scores` (keys × lanes, rows `stride` apart) holds logits, -infinity for keys that a
-  /// lane cannot see, and is replaced by e^(score - new maximum). Per lane: `maximum` (at first
-  /// -infinity) and `sum` (at first 0) of e^(score - maximum) move on; `rescale` becomes what sums
-  /// so far must be multiplied by, e^(old - new maximum). For a lane that sees no key nothing
-  /// changes, and rescale is exactly 1 (0 if it has never seen one). Each lane adds its keys one
-  /// after the other, so that keys of other lanes between them, which count exactly 0, do not
-  /// change a bit.
-  void (*online_softmax)(float* scores, size_t stride, size_t keys, size_t lanes, float* maximum,
-                         float* sum, float* rescale);
 };
 
 /// The loops for `isa`, which must be at most detected_isa().

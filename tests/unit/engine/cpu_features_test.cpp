@@ -22,6 +22,9 @@ TEST(CpuFeatures, WithoutACapTheCpuDecides) {
 
 TEST(CpuFeatures, ACapLowersButNeverRaises) {
   EXPECT_EQ(capped_isa(Isa::kAvx512, "avx2"), Isa::kAvx2);
+  EXPECT_EQ(capped_isa(Isa::kAmx, "avx512vnni"), Isa::kAvx512Vnni);
+  EXPECT_EQ(capped_isa(Isa::kAmx, "avx512bf16"), Isa::kAvx512Bf16);
+  EXPECT_EQ(capped_isa(Isa::kAmx, "amx"), Isa::kAmx);
   EXPECT_EQ(capped_isa(Isa::kAvx512, "scalar"), Isa::kScalar);
   EXPECT_EQ(capped_isa(Isa::kAvx2, "avx512"), Isa::kAvx2);
   EXPECT_EQ(capped_isa(Isa::kScalar, "avx512"), Isa::kScalar);
@@ -45,7 +48,7 @@ TEST(OpenBlas, UsesTheKernelSetOfThisCpu) {
   const std::string in_use = openblas_kernel_set();
   if (!by_user.empty()) {
     EXPECT_EQ(in_use, by_user);
-  } else if (usable_isa() == Isa::kAvx512) {
+  } else if (usable_isa() >= Isa::kAvx512) {
     EXPECT_EQ(in_use, "SkylakeX");
   } else if (usable_isa() == Isa::kAvx2) {
     EXPECT_EQ(in_use, "Haswell");
