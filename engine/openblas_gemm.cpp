@@ -4,6 +4,8 @@
 
 #include "engine/aligned_buffer.h"
 #include "engine/gemm.h"
+#include "engine/gemm_shapes.h"
+#include "engine/row_kernels.h"
 #include "engine/sgemm.h"
 
 namespace espalier::engine {
@@ -36,30 +38,6 @@ class F32Matrix final : public PackedMatrix {
   AlignedBuffer data_;
 };
 
-/// The shape that the matrices of `stacked` have together.
-struct StackedShape {
-  size_t outputs = 0;
-  size_t inputs = 0;
-};
-
-StackedShape stacked_shape(std::span<const TensorView> stacked) {
-  if (stacked.empty()) throw std::invalid_argument("pack: no matrix");
-  StackedShape shape;
-  for (const TensorView& tensor : stacked) {
-    if (tensor.shape.size() != 2) {
-      throw std::invalid_argument("pack: a tensor of " + std::to_string(tensor.shape.size()) +
-                                  " dimensions where a matrix is needed");
-    }
-    if (&tensor != &stacked.front() && tensor.shape[1] != shape.inputs) {
-      throw std::invalid_argument("pack: matrices of " + std::to_string(shape.inputs) + " and " +
-                                  std::to_string(tensor.shape[1]) + " columns cannot be stacked");
-    }
-    shape.inputs = tensor.shape[1];
-    shape.outputs += tensor.shape[0];
-  }
-  return shape;
-}
-
 /// How one product is cut into blocks.
 struct Grid {
   size_t rows_per_block, row_blocks;
@@ -85,43 +63,67 @@ class OpenBlasGemm final : public GemmBackend {
     return "openblas f32 (" + openblas_kernel_set() + " kernels)";
   }
 
+  NumberFormat format() const override { return NumberFormat::kF32; }
+
   size_t packed_bytes(size_t outputs, size_t inputs) const override {
     return outputs * inputs * sizeof(float);
   }
 
-  std::unique_ptr<PackedMatrix> pack(std::span<const TensorView> stacked) const override {
-    const StackedShape shape = stacked_shape(stacked);
+  std::unique_ptr<PackedMatrix> pack(ThreadPool& pool,
+                                     std::span<const TensorView> stacked) const override {
+    const MatrixShape shape = stacked_shape(stacked);
     auto packed = std::make_unique<F32Matrix>(shape.outputs, shape.inputs);
     float* out = packed->data();
     for (const TensorView& tensor : stacked) {
-      const size_t elements = tensor.shape[0] * tensor.shape[1];
-      convert_to_f32(tensor, 0, elements, out);
-      out += elements;
+      pool.parallel_for(tensor.shape[0], [&](size_t row, size_t) {
+        convert_to_f32(tensor, row * shape.inputs, shape.inputs, out + row * shape.inputs);
+      });
+      out += tensor.shape[0] * shape.inputs;
     }
     return packed;
   }
 
-  void multiply(ThreadPool& pool, ConstMatView x, const PackedMatrix& w,
-                MutMatView y) const override {
+  std::unique_ptr<PackedMatrix> pack_gated(ThreadPool& pool, const TensorView& gate,
+                                           const TensorView& up) const override {
+    gated_shape(gate, up);
+    const TensorView stacked[] = {gate, up};
+    return pack(pool, stacked);
+  }
+
+  void multiply(ThreadPool& pool, ConstActivations x, const PackedMatrix& w, size_t first_output,
+                MutMatView y, Into into) const override {
+    check_product(format(), x, w, first_output, y);
+    if (y.rows == 0 || y.cols == 0) return;
     const auto* const packed = dynamic_cast<const F32Matrix*>(&w);
     if (packed == nullptr) throw std::invalid_argument("multiply: packed by another backend");
-    if (x.cols != w.inputs() || y.cols != w.outputs() || x.rows != y.rows) {
-      throw std::invalid_argument("multiply: x is " + std::to_string(x.rows) + " x " +
-                                  std::to_string(x.cols) + ", w " + std::to_string(w.outputs()) +
-                                  " x " + std::to_string(w.inputs()) + ", y " +
-                                  std::to_string(y.rows) + " x " + std::to_string(y.cols));
-    }
-    if (y.rows == 0 || y.cols == 0) return;
-    const ConstMatView weights = packed->view();
+    const ConstMatView weights = packed->view().row_range(first_output, y.cols);
+    const ConstMatView rows(reinterpret_cast<const float*>(x.data), x.rows, x.cols,
+                            x.stride / sizeof(float));
+    const float beta = into == Into::kAdd ? 1.0f : 0.0f;
     const Grid grid = grid_for(y.rows, y.cols, pool.size());
     pool.parallel_for(grid.row_blocks * grid.column_blocks, [&](size_t task, size_t) {
       // Neighbouring tasks share their weights, the larger operand, while those are in a cache.
       const size_t row = task % grid.row_blocks * grid.rows_per_block;
       const size_t column = task / grid.row_blocks * grid.columns_per_block;
-      const size_t rows = std::min(grid.rows_per_block, y.rows - row);
+      const size_t count = std::min(grid.rows_per_block, y.rows - row);
       const size_t columns = std::min(grid.columns_per_block, y.cols - column);
-      sgemm_nt(1.0f, x.row_range(row, rows), weights.row_range(column, columns), 0.0f,
-               y.row_range(row, rows).col_range(column, columns));
+      sgemm_nt(1.0f, rows.row_range(row, count), weights.row_range(column, columns), beta,
+               y.row_range(row, count).col_range(column, columns));
+    });
+  }
+
+  size_t gated_scratch(size_t rows, size_t intermediate) const override {
+    return rows * 2 * intermediate;
+  }
+
+  void multiply_gated(ThreadPool& pool, ConstActivations x, const PackedMatrix& w, Activations y,
+                      std::span<float> scratch) const override {
+    check_gated_product(format(), x, w, y, scratch.size(), gated_scratch(y.rows, y.cols));
+    const MutMatView gate_up(scratch.data(), y.rows, 2 * y.cols);
+    multiply(pool, x, w, 0, gate_up, Into::kStore);
+    pool.parallel_for(y.rows, [&](size_t row, size_t) {
+      swiglu(gate_up.row(row), {reinterpret_cast<float*>(y.row(row)), y.cols});
+      zero_padding(y, row);
     });
   }
 };

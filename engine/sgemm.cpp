@@ -34,7 +34,7 @@ Function resolve(void* library, const char* name) {
 /// The kernel set for this CPU, or null when OpenBLAS's own choice is as good. OpenBLAS 0.3.21
 /// knows CPU models by number and takes old kernels for models that came later.
 const char* kernel_set_for(Isa usable, Isa detected) {
-  if (usable == Isa::kAvx512) return "SkylakeX";
+  if (usable >= Isa::kAvx512) return "SkylakeX";
   if (usable == Isa::kAvx2) return "Haswell";
   // Asked not to use AVX on a CPU that has it: every such CPU runs the SSE4.2 kernels.
   return detected == Isa::kScalar ? nullptr : "Nehalem";
@@ -85,32 +85,16 @@ void require_shapes(bool agree, ConstMatView a, ConstMatView b, MutMatView c) {
   std::abort();
 }
 
-/// c = alpha · op(a) · op(b) + beta · c with `inner` elements in each sum.
-void multiply(CBLAS_TRANSPOSE op_a, CBLAS_TRANSPOSE op_b, size_t inner, float alpha, ConstMatView a,
-              ConstMatView b, float beta, MutMatView c) {
-  if (c.rows == 0 || c.cols == 0) return;
-  // With an empty sum strides may be 0, which BLAS refuses; it reads none of a and b then.
-  const auto stride = [](size_t value) { return as_blasint(value == 0 ? 1 : value); };
-  openblas().sgemm(CblasRowMajor, op_a, op_b, as_blasint(c.rows), as_blasint(c.cols),
-                   as_blasint(inner), alpha, a.data, stride(a.stride), b.data, stride(b.stride),
-                   beta, c.data, stride(c.stride));
-}
-
 }  // namespace
 
 void sgemm_nt(float alpha, ConstMatView a, ConstMatView b, float beta, MutMatView c) {
   require_shapes(a.cols == b.cols && c.rows == a.rows && c.cols == b.rows, a, b, c);
-  multiply(CblasNoTrans, CblasTrans, a.cols, alpha, a, b, beta, c);
-}
-
-void sgemm_nn(float alpha, ConstMatView a, ConstMatView b, float beta, MutMatView c) {
-  require_shapes(a.cols == b.rows && c.rows == a.rows && c.cols == b.cols, a, b, c);
-  multiply(CblasNoTrans, CblasNoTrans, a.cols, alpha, a, b, beta, c);
-}
-
-void sgemm_tn(float alpha, ConstMatView a, ConstMatView b, float beta, MutMatView c) {
-  require_shapes(a.rows == b.rows && c.rows == a.cols && c.cols == b.cols, a, b, c);
-  multiply(CblasTrans, CblasNoTrans, a.rows, alpha, a, b, beta, c);
+  if (c.rows == 0 || c.cols == 0) return;
+  // With an empty sum strides may be 0, which BLAS refuses; it reads none of a and b then.
+  const auto stride = [](size_t value) { return as_blasint(value == 0 ? 1 : value); };
+  openblas().sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, as_blasint(c.rows), as_blasint(c.cols),
+                   as_blasint(a.cols), alpha, a.data, stride(a.stride), b.data, stride(b.stride),
+                   beta, c.data, stride(c.stride));
 }
 
 std::string openblas_kernel_set() { return openblas().get_corename(); }

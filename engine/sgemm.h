@@ -21,10 +21,6 @@ namespace espalier::engine {
 
 /// c = alpha · a · bᵀ + beta · c, for a (M × K), b (N × K), c (M × N). beta 0 does not read c.
 void sgemm_nt(float alpha, ConstMatView a, ConstMatView b, float beta, MutMatView c);
-/// c = alpha · a · b + beta · c, for a (M × K), b (K × N), c (M × N). beta 0 does not read c.
-void sgemm_nn(float alpha, ConstMatView a, ConstMatView b, float beta, MutMatView c);
-/// c = alpha · aᵀ · b + beta · c, for a (K × M), b (K × N), c (M × N). beta 0 does not read c.
-void sgemm_tn(float alpha, ConstMatView a, ConstMatView b, float beta, MutMatView c);
 
 /// The name of OpenBLAS's kernel set in use ("SkylakeX", "Haswell", …).
 std::string openblas_kernel_set();

@@ -24,6 +24,7 @@ CONTRACT_ONLY = {"server", "scheduler"}
 SOLE_INCLUDERS = {
     "httplib.h": {"server/http/http_server.cpp"},
     "cblas.h": {"engine/sgemm.cpp"},
+    "dnnl.hpp": {"engine/onednn_gemm.cpp"},
     "toml++/toml.h": {"server/commands/options.cpp"},
     "CLI/CLI.hpp": {"server/commands/options.cpp"},
     "pcre2.h": {"text/split_pattern.cpp"},
