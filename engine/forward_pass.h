@@ -9,9 +9,12 @@
 
 namespace espalier::engine {
 
-/// Called between layers with the number of layers done and their total, on the thread that called
-/// run(). It must not throw.
-using LayerProgress = std::function<void(size_t layers_done, size_t layers)>;
+/// Called at points where the pass can pause: at least between layers, more often where a layer
+/// takes long. `steps_done` of `steps` equal shares of the pass's work are done, as near as the
+/// pass can tell; it grows from call to call. It is called on the thread that called run(), it must
+/// not throw, and it may take as long as it likes: the pass stands still meanwhile, and other
+/// ForwardPass objects may run, those that share its weights included. False abandons the pass.
+using PassProgress = std::function<bool(size_t steps_done, size_t steps)>;
 
 /// Thread contract: one run() at a time per object; different objects are independent.
 class ForwardPass {
@@ -24,9 +27,11 @@ class ForwardPass {
   /// Runs the model on `plan` and returns the final hidden states (after the last norm) of
   /// plan.wanted_rows, (W × H) f32, valid until the next run(). `plan` must be well formed: token
   /// ids below the vocabulary's size, positions below the model's maximum (programmer errors
-  /// otherwise). Throws std::bad_alloc when there is no memory for the batch, and
-  /// std::runtime_error when the result is not finite; the object is usable afterwards.
-  virtual ConstMatView run(const BatchPlan& plan, const LayerProgress& progress) = 0;
+  /// otherwise). Once `progress` (empty: nobody asks) has returned false it is not called again,
+  /// and run() returns soon, a view of 0 rows; where nothing is left to do it may return the result
+  /// instead. Throws std::bad_alloc when there is no memory for the batch, and std::runtime_error
+  /// when the result is not finite; the object is usable afterwards.
+  virtual ConstMatView run(const BatchPlan& plan, const PassProgress& progress) = 0;
 };
 
 }  // namespace espalier::engine

@@ -39,9 +39,9 @@ void append_path(const TrieView& trie, uint32_t row, uint32_t first_row,
   std::reverse(out.begin() + static_cast<std::ptrdiff_t>(appended), out.end());
 }
 
-std::vector<QueryTile> cut_query_tiles(const TrieView& trie, std::span<const uint32_t> query_rows,
-                                       size_t rows_max, size_t extra_keys_max) {
-  std::vector<QueryTile> tiles;
+void cut_query_tiles(const TrieView& trie, std::span<const uint32_t> query_rows, size_t rows_max,
+                     size_t extra_keys_max, std::vector<QueryTile>& tiles) {
+  tiles.clear();
   size_t extra_keys = 0;  // of the last tile
   for (size_t i = 0; i < query_rows.size(); ++i) {
     if (!tiles.empty() && tiles.back().count < rows_max) {
@@ -56,7 +56,6 @@ std::vector<QueryTile> cut_query_tiles(const TrieView& trie, std::span<const uin
     tiles.push_back({.first = i, .count = 1});
     extra_keys = 0;
   }
-  return tiles;
 }
 
 }  // namespace espalier::engine

@@ -36,8 +36,11 @@ void append_path(const TrieView& trie, uint32_t row, uint32_t first_row, std::ve
 /// before it while the tile's keys beyond its first row's path number at most `extra_keys_max`; so
 /// a tile's keys are at most the depth of its first row + extra_keys_max.
 ///
-/// Work: every row looks at no more than extra_keys_max + 1 nodes.
-std::vector<QueryTile> cut_query_tiles(const TrieView& trie, std::span<const uint32_t> query_rows,
-                                       size_t rows_max, size_t extra_keys_max);
+/// `tiles` is overwritten; its memory is kept.
+///
+/// Work: a query row looks at trie rows beyond the query row before it alone, so the nodes that all
+/// of them look at number at most the trie's rows.
+void cut_query_tiles(const TrieView& trie, std::span<const uint32_t> query_rows, size_t rows_max,
+                     size_t extra_keys_max, std::vector<QueryTile>& tiles);
 
 }  // namespace espalier::engine

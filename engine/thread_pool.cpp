@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <cstdio>
@@ -21,7 +22,7 @@ namespace {
 /// One parallel_for(): the threads take task numbers from `next` until there are none left.
 struct Job {
   size_t tasks = 0;
-  const std::function<void(size_t, size_t)>* body = nullptr;
+  const TaskBody* body = nullptr;
   std::atomic<size_t> next{0};
   std::mutex error_mutex;
   std::exception_ptr first_error;
@@ -38,24 +39,45 @@ struct Job {
   }
 };
 
+/// How long a thread looks for work before it sleeps. A forward pass is hundreds of jobs with
+/// microseconds between them, and waking a thread takes as long as the short ones among them.
+constexpr std::chrono::microseconds kSpinTime{30};
+
+/// True as soon as `condition()` holds, false when it has not for kSpinTime.
+template <typename Condition>
+bool spin_until(const Condition& condition) {
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  constexpr int kLooksAtAClock = 64;
+  do {
+    for (int i = 0; i < kLooksAtAClock; ++i) {
+      if (condition()) return true;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
 }  // namespace
 
 struct ThreadPool::Impl {
   std::mutex mutex;
   std::condition_variable job_ready;
   std::condition_variable job_left;
-  // All guarded by mutex.
-  Job* job = nullptr;     // open to threads that want to join; null when there is none
-  size_t generation = 0;  // counts jobs, so that no thread joins one twice
-  size_t inside = 0;      // threads that have joined and not left
-  bool in_use = false;    // by a parallel_for()
+  // All changed under mutex; the atomic ones are also watched without it.
+  Job* job = nullptr;                  // open to threads that want to join; null if there is none
+  std::atomic<size_t> generation = 0;  // counts jobs, so that no thread joins one twice
+  std::atomic<size_t> inside = 0;      // threads that have joined and not left
+  bool in_use = false;                 // by a parallel_for()
   bool stopping = false;
   std::vector<std::thread> threads;
 
   void serve(size_t worker) {
     size_t served = 0;
-    std::unique_lock lock(mutex);
     while (true) {
+      spin_until([&] { return generation != served; });
+      std::unique_lock lock(mutex);
       job_ready.wait(lock, [&] { return stopping || (job != nullptr && generation != served); });
       if (stopping) return;
       served = generation;
@@ -86,8 +108,12 @@ struct ThreadPool::Impl {
   /// Waits for the threads that have joined, not for those that have not woken up yet: on a busy
   /// machine that can take milliseconds, and there are no tasks left for them.
   void close() {
+    {
+      const std::lock_guard lock(mutex);
+      job = nullptr;
+    }
+    spin_until([&] { return inside == 0; });
     std::unique_lock lock(mutex);
-    job = nullptr;
     job_left.wait(lock, [&] { return inside == 0; });
     in_use = false;
   }
@@ -117,8 +143,7 @@ ThreadPool::~ThreadPool() { impl_->stop(); }
 
 size_t ThreadPool::size() const { return impl_->threads.size() + 1; }
 
-void ThreadPool::parallel_for(size_t tasks,
-                              const std::function<void(size_t task, size_t worker)>& body) {
+void ThreadPool::parallel_for(size_t tasks, TaskBody body) {
   Job job;
   job.tasks = tasks;
   job.body = &body;

@@ -5,10 +5,26 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 
 namespace espalier::engine {
+
+/// A view of a callable (size_t task, size_t worker): valid while the callable is. Unlike
+/// std::function it never allocates.
+class TaskBody {
+ public:
+  template <typename Body>
+  TaskBody(const Body& body)  // NOLINT: made from any lambda, on the way into parallel_for()
+      : body_(&body), call_([](const void* erased, size_t task, size_t worker) {
+          (*static_cast<const Body*>(erased))(task, worker);
+        }) {}
+
+  void operator()(size_t task, size_t worker) const { call_(body_, task, worker); }
+
+ private:
+  const void* body_;
+  void (*call_)(const void*, size_t, size_t);
+};
 
 class ThreadPool {
  public:
@@ -23,7 +39,7 @@ class ThreadPool {
   /// Calls `body(task, worker)` once for each task in [0, tasks), in any order, and returns when
   /// all are done. `worker` in [0, size()) names the thread, for per-thread scratch. The first
   /// exception that a body throws is rethrown here, after the others have finished.
-  void parallel_for(size_t tasks, const std::function<void(size_t task, size_t worker)>& body);
+  void parallel_for(size_t tasks, TaskBody body);
 
  private:
   struct Impl;
