@@ -43,16 +43,25 @@ LayerTensors layer_tensors(const ModelConfig& config, size_t layer) {
 /// Reads tensors one product at a time and lets go of their pages.
 class WeightReader {
  public:
-  WeightReader(const WeightFiles& files, const engine::GemmBackend& gemm,
+  WeightReader(const WeightFiles& files, const engine::GemmBackend& gemm, engine::ThreadPool& pool,
                const std::function<void(size_t bytes)>& packed)
-      : files_(files), gemm_(gemm), packed_(packed) {}
+      : files_(files), gemm_(gemm), pool_(pool), packed_(packed) {}
 
   std::unique_ptr<engine::PackedMatrix> matrix(
       std::initializer_list<const ExpectedTensor*> stacked) const {
     std::vector<engine::TensorView> views;
     for (const ExpectedTensor* part : stacked) views.push_back(files_.tensor(*part));
-    std::unique_ptr<engine::PackedMatrix> matrix = gemm_.pack(views);
+    std::unique_ptr<engine::PackedMatrix> matrix = gemm_.pack(pool_, views);
     for (const ExpectedTensor* part : stacked) done_with(*part);
+    return matrix;
+  }
+
+  std::unique_ptr<engine::PackedMatrix> gated(const ExpectedTensor& gate,
+                                              const ExpectedTensor& up) const {
+    std::unique_ptr<engine::PackedMatrix> matrix =
+        gemm_.pack_gated(pool_, files_.tensor(gate), files_.tensor(up));
+    done_with(gate);
+    done_with(up);
     return matrix;
   }
 
@@ -72,23 +81,19 @@ class WeightReader {
 
   const WeightFiles& files_;
   const engine::GemmBackend& gemm_;
+  engine::ThreadPool& pool_;
   const std::function<void(size_t bytes)>& packed_;
 };
 
-LayerWeights load_layer(const LayerTensors& t, bool last, const WeightReader& read) {
+LayerWeights load_layer(const LayerTensors& t, const WeightReader& read) {
   LayerWeights layer;
   layer.input_norm = read.vector(t.input_norm);
-  if (last) {
-    layer.query = read.matrix({&t.query});
-    layer.key_value = read.matrix({&t.key, &t.value});
-  } else {
-    layer.query_key_value = read.matrix({&t.query, &t.key, &t.value});
-  }
+  layer.query_key_value = read.matrix({&t.query, &t.key, &t.value});
   layer.query_norm = read.vector(t.query_norm);
   layer.key_norm = read.vector(t.key_norm);
   layer.output = read.matrix({&t.output});
   layer.post_attention_norm = read.vector(t.post_attention_norm);
-  layer.gate_up = read.matrix({&t.gate, &t.up});
+  layer.gate_up = read.gated(t.gate, t.up);
   layer.down = read.matrix({&t.down});
   return layer;
 }
@@ -147,15 +152,14 @@ void check_tensors(const ModelConfig& config, const WeightFiles& files) {
 }
 
 DecoderWeights load_decoder_weights(const ModelConfig& config, const WeightFiles& files,
-                                    const engine::GemmBackend& gemm,
+                                    const engine::GemmBackend& gemm, engine::ThreadPool& pool,
                                     const std::function<void(size_t bytes)>& packed) {
-  const WeightReader read(files, gemm, packed);
+  const WeightReader read(files, gemm, pool, packed);
   DecoderWeights weights;
   weights.token_embeddings =
       files.tensor({kTokenEmbeddings, {config.vocab_size, config.hidden_size}});
   for (size_t layer = 0; layer < config.layers; ++layer) {
-    const bool last = layer + 1 == config.layers;
-    weights.layers.push_back(load_layer(layer_tensors(config, layer), last, read));
+    weights.layers.push_back(load_layer(layer_tensors(config, layer), read));
   }
   weights.final_norm = read.vector({kFinalNorm, {config.hidden_size}});
   return weights;
@@ -165,14 +169,12 @@ size_t packed_weight_bytes(const ModelConfig& config, const engine::GemmBackend&
   const size_t hidden = config.hidden_size;
   const size_t query_width = config.query_heads * config.head_dim;
   const size_t kv_width = config.kv_heads * config.head_dim;
-  const size_t rest = gemm.packed_bytes(hidden, query_width) +
-                      gemm.packed_bytes(2 * config.intermediate_size, hidden) +
-                      gemm.packed_bytes(hidden, config.intermediate_size) +
-                      (2 * hidden + 2 * config.head_dim) * sizeof(float);
-  const size_t fused = gemm.packed_bytes(query_width + 2 * kv_width, hidden);
-  const size_t split =
-      gemm.packed_bytes(query_width, hidden) + gemm.packed_bytes(2 * kv_width, hidden);
-  return (config.layers - 1) * fused + split + config.layers * rest + hidden * sizeof(float);
+  const size_t layer = gemm.packed_bytes(query_width + 2 * kv_width, hidden) +
+                       gemm.packed_bytes(hidden, query_width) +
+                       gemm.packed_bytes(2 * config.intermediate_size, hidden) +
+                       gemm.packed_bytes(hidden, config.intermediate_size) +
+                       (2 * hidden + 2 * config.head_dim) * sizeof(float);
+  return config.layers * layer + hidden * sizeof(float);
 }
 
 }  // namespace espalier::models

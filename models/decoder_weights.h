@@ -10,24 +10,20 @@
 
 #include "engine/gemm.h"
 #include "engine/safetensors.h"
+#include "engine/thread_pool.h"
 #include "models/model_config.h"
 #include "models/weight_files.h"
 
 namespace espalier::models {
 
 /// One layer. Q = query_heads · head_dim, K = kv_heads · head_dim, I = intermediate_size.
-///
-/// The last layer computes queries for fewer rows than keys and values, so there the two are apart
-/// (`query`, `key_value`); in the others they are one product (`query_key_value`).
 struct LayerWeights {
   std::vector<float> input_norm;                          // (H)
-  std::unique_ptr<engine::PackedMatrix> query_key_value;  // (Q + 2K × H), null in the last layer
-  std::unique_ptr<engine::PackedMatrix> query;            // (Q × H), the last layer's
-  std::unique_ptr<engine::PackedMatrix> key_value;        // (2K × H), the last layer's
+  std::unique_ptr<engine::PackedMatrix> query_key_value;  // (Q + 2K × H)
   std::vector<float> query_norm, key_norm;                // (head_dim)
   std::unique_ptr<engine::PackedMatrix> output;           // (H × Q)
   std::vector<float> post_attention_norm;                 // (H)
-  std::unique_ptr<engine::PackedMatrix> gate_up;          // (2I × H)
+  std::unique_ptr<engine::PackedMatrix> gate_up;          // (2I × H), gated
   std::unique_ptr<engine::PackedMatrix> down;             // (H × I)
 };
 
@@ -54,7 +50,7 @@ void check_tensors(const ModelConfig& config, const WeightFiles& files);
 /// each tensor with its bytes in the file. The files must have passed check_tensors() and outlive
 /// the result.
 DecoderWeights load_decoder_weights(const ModelConfig& config, const WeightFiles& files,
-                                    const engine::GemmBackend& gemm,
+                                    const engine::GemmBackend& gemm, engine::ThreadPool& pool,
                                     const std::function<void(size_t bytes)>& packed);
 
 /// Bytes that load_decoder_weights() takes in the backend's format, without the table in the map.

@@ -15,8 +15,8 @@
 
 namespace espalier::models {
 
-/// Whether `folder` lists `name`. A link that leads nowhere counts, so that reading it fails by name
-/// rather than passing for a file that the model does not have.
+/// Whether `folder` lists `name`. A link that leads nowhere counts, so that reading it fails by
+/// name rather than passing for a file that the model does not have.
 bool has_file(const std::filesystem::path& folder, std::string_view name);
 
 /// Reads and parses `file`: at most 64 MiB, nested at most 64 deep.

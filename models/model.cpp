@@ -8,7 +8,6 @@
 #include "models/decoder_weights.h"
 #include "models/heads.h"
 #include "models/weight_files.h"
-#include "models/workspace.h"
 
 namespace espalier::models {
 namespace {
@@ -30,6 +29,7 @@ struct Model::Impl {
   WeightFiles files;
   std::optional<engine::TensorView> head;  // (vocab × H), in the map of `files`
   CausalDecoder decoder;                   // its table of token embeddings is there too
+  CausalDecoder interlude;
 };
 
 Model Model::load(const std::filesystem::path& folder,
@@ -50,13 +50,14 @@ Model Model::load(const std::filesystem::path& folder,
     done += bytes;
     if (progress) progress(done, total);
   };
-  DecoderWeights weights = load_decoder_weights(config, files, *gemm, report);
-  return Model(std::unique_ptr<Impl>(new Impl{
-      .config = config,
-      .embedding = std::move(embedding),
-      .files = std::move(files),
-      .head = std::move(head),
-      .decoder = CausalDecoder(config, std::move(weights), std::move(gemm), std::move(pool))}));
+  DecoderWeights weights = load_decoder_weights(config, files, *gemm, *pool, report);
+  const auto graph = std::make_shared<const DecoderGraph>(config, std::move(weights));
+  return Model(std::unique_ptr<Impl>(new Impl{.config = config,
+                                              .embedding = std::move(embedding),
+                                              .files = std::move(files),
+                                              .head = std::move(head),
+                                              .decoder = CausalDecoder(graph, gemm, pool),
+                                              .interlude = CausalDecoder(graph, gemm, pool)}));
 }
 
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -67,6 +68,14 @@ Model::~Model() = default;
 const ModelConfig& Model::config() const { return impl_->config; }
 const EmbeddingConfig& Model::embedding() const { return impl_->embedding; }
 engine::ForwardPass& Model::forward_pass() { return impl_->decoder; }
+engine::ForwardPass& Model::interlude_pass() { return impl_->interlude; }
+const StageSeconds& Model::stage_seconds() const { return impl_->decoder.stage_seconds(); }
+
+void Model::reserve(size_t rows, size_t interlude_rows) {
+  impl_->decoder.reserve(rows, rows);
+  impl_->interlude.reserve(interlude_rows, interlude_rows);
+}
+
 bool Model::has_head() const { return impl_->head.has_value(); }
 
 std::vector<float> Model::embed(std::span<const float> hidden,
@@ -88,7 +97,7 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const engine::GemmBack
   const size_t table = config.vocab_size * config.hidden_size * (half ? 2 : sizeof(float));
   return {.packed_weights = packed_weight_bytes(config, gemm),
           .mapped_weights = config.tied_embeddings ? table : 2 * table,
-          .workspace = workspace_bytes(config, rows)};
+          .workspace = workspace_bytes(config, gemm, rows, rows)};
 }
 
 }  // namespace espalier::models

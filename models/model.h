@@ -1,7 +1,7 @@
 // A model folder as Hugging Face publishes it, loaded: weights, forward pass, heads.
 //
-// Thread contract: forward_pass() is used by one thread at a time; everything else is const and may be
-// called from any thread.
+// Thread contract: forward_pass() is used by one thread at a time; everything else is const and may
+// be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@
 #include "engine/gemm.h"
 #include "engine/thread_pool.h"
 #include "models/model_config.h"
+#include "models/stage_seconds.h"
 
 namespace espalier::models {
 
@@ -28,14 +29,16 @@ using LoadProgress = std::function<void(size_t bytes_done, size_t bytes_total)>;
 /// What a model takes in memory, in bytes.
 struct MemoryEstimate {
   size_t packed_weights = 0;  // what the engine holds in its own format
-  size_t mapped_weights = 0;  // pages of the files that are read while it runs (the embedding table)
-  size_t workspace = 0;       // activations of a batch of the given size
+  size_t mapped_weights =
+      0;                 // pages of the files that are read while it runs (the embedding table)
+  size_t workspace = 0;  // activations of a batch of the given size
 };
 
 class Model {
  public:
-  /// Loads `folder`, packing one tensor at a time. Throws std::runtime_error with the file, the key and the reason for whatever is missing,
-  /// malformed, misshapen, or would change results and is not supported.
+  /// Loads `folder`, packing one tensor at a time. Throws std::runtime_error with the file, the key
+  /// and the reason for whatever is missing, malformed, misshapen, or would change results and is
+  /// not supported.
   static Model load(const std::filesystem::path& folder,
                     std::shared_ptr<const engine::GemmBackend> gemm,
                     std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress);
@@ -44,20 +47,32 @@ class Model {
   Model& operator=(Model&&) noexcept;
   ~Model();
 
-  const ModelConfig& config() const;          // config.json
-  const EmbeddingConfig& embedding() const;   // sentence-transformers' files, or the defaults
+  const ModelConfig& config() const;         // config.json
+  const EmbeddingConfig& embedding() const;  // sentence-transformers' files, or the defaults
 
   engine::ForwardPass& forward_pass();
+
+  /// A second pass with the same weights and activations of its own, which may run while the first
+  /// is inside its progress callback, on the same thread.
+  engine::ForwardPass& interlude_pass();
+
+  /// Makes room for batches of up to `rows` compact rows, and for interludes of `interlude_rows`;
+  /// all of their rows may be wanted. Larger batches allocate when they come.
+  void reserve(size_t rows, size_t interlude_rows);
+
+  /// Where the time of forward_pass() has gone so far.
+  const StageSeconds& stage_seconds() const;
 
   /// The embedding of a pooled hidden state (H): its first `dimensions` (all by default), then
   /// L2-normalised if the model says so. 1 <= dimensions <= H.
   std::vector<float> embed(std::span<const float> hidden, std::optional<size_t> dimensions) const;
 
-  /// Whether token_logit() works: untied models may come without `lm_head.weight`, and then only embed.
+  /// Whether token_logit() works: untied models may come without `lm_head.weight`, and then only
+  /// embed.
   bool has_head() const;
 
-  /// The head's logit of token `id` for a hidden state (H), accumulated in f32. id < config().vocab_size.
-  /// Throws std::runtime_error when there is no head.
+  /// The head's logit of token `id` for a hidden state (H), accumulated in f32. id <
+  /// config().vocab_size. Throws std::runtime_error when there is no head.
   float token_logit(std::span<const float> hidden, uint32_t id) const;
 
  private:
@@ -67,6 +82,7 @@ class Model {
 };
 
 /// What loading `config` would take, before it is loaded. `rows`: compact rows of a batch.
-MemoryEstimate estimate_memory(const ModelConfig& config, const engine::GemmBackend& gemm, size_t rows);
+MemoryEstimate estimate_memory(const ModelConfig& config, const engine::GemmBackend& gemm,
+                               size_t rows);
 
 }  // namespace espalier::models

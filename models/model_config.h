@@ -1,7 +1,7 @@
 // What a model folder says of itself: config.json and sentence-transformers' files, checked.
 //
-// Plain data. The readers throw std::runtime_error naming file, key and reason for whatever is missing,
-// of the wrong type or range, or would change results and is not supported.
+// Plain data. The readers throw std::runtime_error naming file, key and reason for whatever is
+// missing, of the wrong type or range, or would change results and is not supported.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct ModelConfig {
   size_t query_heads = 0;
   size_t kv_heads = 0;
   size_t head_dim = 0;
-  size_t vocab_size = 0;     // rows of the embedding table that config.json promises
+  size_t vocab_size = 0;  // rows of the embedding table that config.json promises
   size_t max_positions = 0;
   float rms_norm_eps = 1e-6F;
   double rope_theta = 10000.0;

@@ -1,5 +1,5 @@
-// The activations of a forward pass: named buffers that grow to the largest batch and are used
-// again.
+// The activations of a forward pass: named buffers, reserved for the largest batch that the limits
+// allow and used again for every batch.
 //
 // Thread contract: shaped() is one thread's; the views are written by whoever splits their rows.
 #pragma once
@@ -7,16 +7,17 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "engine/activations.h"
 #include "engine/aligned_buffer.h"
 #include "engine/mat_view.h"
-#include "models/model_config.h"
 
 namespace espalier::models {
 
-/// Memory for one matrix. Its contents are unspecified after shaped().
+/// Memory for one matrix of floats. Its contents are unspecified after shaped().
 class Buffer {
  public:
-  /// A (rows × cols) view, valid until the next call. Throws std::bad_alloc, and is empty then.
+  /// A (rows × cols) view, valid until the next call. Allocates only when the memory is smaller
+  /// than ever before. Throws std::bad_alloc, and is empty then.
   engine::MutMatView shaped(size_t rows, size_t cols) {
     const size_t wanted = rows * cols;
     if (wanted > memory_.size()) {
@@ -30,36 +31,54 @@ class Buffer {
   engine::AlignedBuffer memory_;
 };
 
-/// Rows that the wide intermediates of a layer exist for at a time.
-inline constexpr size_t kRowBlock = 256;
+/// The same for activations of any format, with their scales.
+class ActivationBuffer {
+ public:
+  engine::Activations shaped(engine::NumberFormat format, size_t rows, size_t cols) {
+    const size_t stride = engine::activation_stride(format, cols);
+    auto* const data =
+        reinterpret_cast<std::byte*>(memory_.shaped(rows, stride / sizeof(float)).data);
+    float* const scales =
+        format == engine::NumberFormat::kInt8 ? scales_.shaped(rows, 1).data : nullptr;
+    return {format, data, rows, cols, stride, scales};
+  }
 
-/// C compact rows, W wanted rows, L tokens of the longest sequence, Q and K as in LayerWeights.
-struct Workspace {
-  Buffer hidden;        // (C × H) the residual stream
-  Buffer wanted;        // (W × H) the same for the rows that the last layer finishes
-  Buffer qkv;           // (C × Q + 2K), in the last layer (C × 2K)
-  Buffer last_queries;  // (W × Q)
-  Buffer attended;      // (C × Q)
-  Buffer normed;        // (kRowBlock × H)
-  Buffer projected;     // (kRowBlock × H)
-  Buffer gate_up;       // (kRowBlock × 2I)
-  Buffer activated;     // (kRowBlock × I)
-
-  // One sequence at a time in full rows, for DedupMode::kRadixMlp.
-  Buffer sequence_queries;   // (L × Q)
-  Buffer sequence_keys;      // (L × K)
-  Buffer sequence_values;    // (L × K)
-  Buffer sequence_attended;  // (L × Q)
+ private:
+  Buffer memory_;
+  Buffer scales_;
 };
 
-/// Bytes that a batch of `rows` compact rows takes, all of them wanted, without kRadixMlp's
-/// buffers.
-inline size_t workspace_bytes(const ModelConfig& config, size_t rows) {
-  const size_t query_width = config.query_heads * config.head_dim;
-  const size_t kv_width = config.kv_heads * config.head_dim;
-  const size_t per_row = 2 * config.hidden_size + 3 * query_width + 2 * kv_width;
-  const size_t per_block_row = 2 * config.hidden_size + 3 * config.intermediate_size;
-  return sizeof(float) * (rows * per_row + std::min(rows, kRowBlock) * per_block_row);
-}
+/// Rows that the intermediates of a layer exist for at a time. Large enough that a weight that is
+/// read from memory serves many rows, small enough for a long input.
+inline constexpr size_t kRowBlock = 1024;
+/// The same in batches of many rows, where a block reads so many keys that nobody should wait for a
+/// larger one (the pass can pause between blocks).
+inline constexpr size_t kRowBlockOfLongBatches = 256;
+inline constexpr size_t kLongBatchRows = 8192;
+
+/// C compact rows, W wanted rows, B rows of a block, L tokens of the longest sequence, H, Q, K and
+/// I as in LayerWeights.
+struct Workspace {
+  // For all rows of the batch.
+  Buffer hidden;            // (C × H) the residual stream
+  ActivationBuffer keys;    // (C × K) of one layer
+  ActivationBuffer values;  // (C × K)
+  Buffer wanted;            // (W × H) the residual stream of the rows that the last layer finishes
+
+  // For a block of rows.
+  ActivationBuffer normed;     // (B × H)
+  Buffer qkv;                  // (B × Q + 2K) as the product leaves it
+  ActivationBuffer queries;    // (B × Q)
+  ActivationBuffer attended;   // (B × Q)
+  ActivationBuffer quantised;  // (B × Q) attended, where the output product reads another format
+  ActivationBuffer activated;  // (B × I)
+  Buffer gated_scratch;        // what GemmBackend::multiply_gated() asks for
+
+  // One sequence at a time in full rows, for DedupMode::kRadixMlp.
+  ActivationBuffer sequence_queries;   // (L × Q)
+  ActivationBuffer sequence_keys;      // (L × K)
+  ActivationBuffer sequence_values;    // (L × K)
+  ActivationBuffer sequence_attended;  // (L × Q)
+};
 
 }  // namespace espalier::models
