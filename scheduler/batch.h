@@ -1,4 +1,4 @@
-// One batch on its way from the planner to the worker. Plain data.
+// One batch on its way from a planner to the worker. Plain data.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@ struct Batch {
   std::vector<Ticket> tickets;  // in the order of plan.ends
   engine::BatchPlan plan;
   size_t full_rows = 0;
+  size_t longest = 0;  // tokens of its longest sequence
   double plan_seconds = 0;
 };
 

@@ -18,25 +18,29 @@ HandOff::HandOff() {
   }
 }
 
-bool HandOff::wait_until_empty() {
+std::unique_ptr<Batch> HandOff::wait_for_spare() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return closed_ || slot_ == nullptr; });
-  return !closed_;
-}
-
-std::unique_ptr<Batch> HandOff::spare() {
-  const std::lock_guard lock(mutex_);
+  changed_.wait(lock, [this] { return closed_ || (slot_ == nullptr && !resting_); });
+  if (closed_) {
+    return nullptr;
+  }
   if (spares_.empty()) {
-    programmer_error("a batch was asked for while the slot was full");
+    programmer_error("more batches were asked for than travel");
   }
   std::unique_ptr<Batch> batch = std::move(spares_.back());
   spares_.pop_back();
+  planning_ = true;
   return batch;
 }
 
 void HandOff::put(std::unique_ptr<Batch> batch) {
   const std::lock_guard lock(mutex_);
-  slot_ = std::move(batch);
+  if (batch->tickets.empty()) {
+    spares_.push_back(std::move(batch));
+  } else {
+    slot_ = std::move(batch);
+  }
+  planning_ = false;
   changed_.notify_all();
 }
 
@@ -54,6 +58,19 @@ void HandOff::give_back(std::unique_ptr<Batch> batch) {
   batch->tickets.clear();  // outside the lock: may free the requests
   const std::lock_guard lock(mutex_);
   spares_.push_back(std::move(batch));
+}
+
+std::unique_ptr<Batch> HandOff::recall() {
+  std::unique_lock lock(mutex_);
+  resting_ = true;
+  changed_.wait(lock, [this] { return !planning_; });
+  return std::move(slot_);
+}
+
+void HandOff::resume() {
+  const std::lock_guard lock(mutex_);
+  resting_ = false;
+  changed_.notify_all();
 }
 
 void HandOff::close() {

@@ -6,7 +6,10 @@
 namespace espalier::scheduler {
 
 Pipeline::Pipeline(const SchedulerLimits& limits, TicketQueue& queue, Worker& worker)
-    : queue_(queue), worker_(worker), planner_(limits) {
+    : queue_(queue),
+      worker_(worker),
+      planner_(limits),
+      interlude_planner_(limits, queue, hand_off_) {
   try {
     planner_thread_ = std::thread([this] { plan_batches(); });
     worker_thread_ = std::thread([this] { run_batches(); });
@@ -29,19 +32,19 @@ void Pipeline::stop() {
 }
 
 void Pipeline::plan_batches() {
-  while (hand_off_.wait_until_empty() && queue_.wait_for_tickets()) {
-    std::unique_ptr<Batch> batch = hand_off_.spare();
-    if (planner_.plan_next(queue_, *batch)) {
-      hand_off_.put(std::move(batch));
-    } else {
-      hand_off_.give_back(std::move(batch));
+  while (queue_.wait_for_tickets()) {
+    std::unique_ptr<Batch> batch = hand_off_.wait_for_spare();
+    if (batch == nullptr) {
+      return;
     }
+    planner_.plan_next(queue_, *batch);
+    hand_off_.put(std::move(batch));
   }
 }
 
 void Pipeline::run_batches() {
   while (std::unique_ptr<Batch> batch = hand_off_.take()) {
-    worker_.run(*batch);
+    worker_.run(*batch, &interlude_planner_);
     hand_off_.give_back(std::move(batch));
   }
 }

@@ -2,7 +2,8 @@
 //
 //   queue → planner thread → HandOff (one plan) → worker thread → requests
 //
-// An idle pipeline starts on a ticket at once; nothing polls.
+// An idle pipeline starts on a ticket at once; nothing polls. In the pauses of a long pass the
+// worker plans short batches itself (interlude_planner.h).
 //
 // Thread contract: construct and destroy from one thread.
 #pragma once
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include "scheduler/hand_off.h"
+#include "scheduler/interlude_planner.h"
 #include "scheduler/planner.h"
 #include "scheduler/ticket_queue.h"
 #include "scheduler/worker.h"
@@ -20,7 +22,8 @@ class Pipeline {
  public:
   /// Starts the threads. `queue` and `worker` must outlive the pipeline.
   Pipeline(const SchedulerLimits& limits, TicketQueue& queue, Worker& worker);
-  /// Stops the queue and joins. Does not wait for tickets, only for the forward pass that runs.
+  /// Stops the queue and joins. Does not wait for tickets, only for the forward pass that runs, or,
+  /// if nobody wants that one any more, for its next pause.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -34,6 +37,7 @@ class Pipeline {
   Worker& worker_;
   Planner planner_;
   HandOff hand_off_;
+  InterludePlanner interlude_planner_;
   std::thread planner_thread_;
   std::thread worker_thread_;
 };

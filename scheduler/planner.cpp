@@ -1,5 +1,6 @@
 #include "scheduler/planner.h"
 
+#include <algorithm>
 #include <exception>
 #include <string>
 
@@ -8,13 +9,20 @@
 namespace espalier::scheduler {
 
 Planner::Planner(const SchedulerLimits& limits)
-    : builder_(limits.dedup), policy_(limits, builder_) {}
+    : limits_(limits), builder_(limits.dedup), policy_(limits, builder_) {}
 
-bool Planner::plan_next(TicketQueue& queue, Batch& batch) {
+bool Planner::plan_next(TicketQueue& queue, Batch& batch) { return plan(queue, policy_, batch); }
+
+bool Planner::plan_interlude(TicketQueue& queue, const InterludeBudget& budget, Batch& batch) {
+  InterludePolicy policy(limits_, budget, builder_);
+  return plan(queue, policy, batch);
+}
+
+bool Planner::plan(TicketQueue& queue, TicketChooser& chooser, Batch& batch) {
   const Clock::time_point started = Clock::now();
   batch.tickets.clear();
   try {
-    queue.take(policy_, started, batch.tickets, expired_);
+    queue.take(chooser, started, batch.tickets, expired_);
     if (!batch.tickets.empty()) {
       build(batch, started);
     }
@@ -52,6 +60,10 @@ void Planner::build(Batch& batch, Clock::time_point started) {
   builder_.build(batch.plan);
   batch.model = batch.tickets.front().request->model();
   batch.full_rows = builder_.full_rows();
+  batch.longest = 0;
+  for (const Ticket& ticket : batch.tickets) {
+    batch.longest = std::max(batch.longest, ticket.token_ids().size());
+  }
   batch.plan_seconds = seconds_between(started, Clock::now());
 }
 

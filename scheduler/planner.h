@@ -8,6 +8,7 @@
 
 #include "scheduler/batch.h"
 #include "scheduler/batch_policy.h"
+#include "scheduler/interlude_policy.h"
 #include "scheduler/plan_builder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/ticket_queue.h"
@@ -23,12 +24,17 @@ class Planner {
   /// planning failed (out of memory), which fails the tickets concerned.
   bool plan_next(TicketQueue& queue, Batch& batch);
 
+  /// The same with the next tickets that may overtake under `budget`.
+  bool plan_interlude(TicketQueue& queue, const InterludeBudget& budget, Batch& batch);
+
   /// Plans exactly `batch.tickets`, all of one model.
   void plan_tickets(Batch& batch);
 
  private:
+  bool plan(TicketQueue& queue, TicketChooser& chooser, Batch& batch);
   void build(Batch& batch, Clock::time_point started);
 
+  const SchedulerLimits limits_;
   PlanBuilder builder_;
   BatchPolicy policy_;
   std::vector<std::shared_ptr<RequestState>> expired_;

@@ -17,14 +17,16 @@ namespace {
 // Rows are numbered in 32 bits, and one sequence may come on top of a batch's budget.
 constexpr size_t kLimitMax = size_t{1} << 30U;
 
-void check_configuration(const std::vector<engine::ForwardPass*>& models,
-                         const SchedulerLimits& limits) {
+void check_configuration(const std::vector<ModelPasses>& models, const SchedulerLimits& limits) {
   if (models.empty()) {
     throw std::invalid_argument("the scheduler needs at least one model");
   }
-  for (const engine::ForwardPass* model : models) {
-    if (model == nullptr) {
+  for (const ModelPasses& model : models) {
+    if (model.main == nullptr) {
       throw std::invalid_argument("the scheduler was given a null model");
+    }
+    if (model.main == model.interlude) {
+      throw std::invalid_argument("a model's interludes need a pass of their own");
     }
   }
   const auto check = [](size_t value, const char* name) {
@@ -37,6 +39,10 @@ void check_configuration(const std::vector<engine::ForwardPass*>& models,
   check(limits.batch_full_rows_max, "batch_full_rows_max");
   check(limits.sequence_tokens_max, "sequence_tokens_max");
   check(limits.queue_tickets_max, "queue_tickets_max");
+  check(limits.interludes.length_ratio, "interludes.length_ratio");
+  if (!(limits.interludes.share_max >= 0 && limits.interludes.share_max <= 1)) {
+    throw std::invalid_argument("interludes.share_max must lie in 0 … 1");
+  }
 }
 
 void check_contract(const Submission& submission, size_t models) {
@@ -56,7 +62,7 @@ void check_contract(const Submission& submission, size_t models) {
 }  // namespace
 
 struct Scheduler::Impl {
-  Impl(const std::vector<engine::ForwardPass*>& models_in, const SchedulerLimits& limits,
+  Impl(const std::vector<ModelPasses>& models_in, const SchedulerLimits& limits,
        SchedulerObserver* observer)
       : models(models_in.size()),
         admission(limits),
@@ -80,7 +86,7 @@ struct Scheduler::Impl {
   Pipeline pipeline;  // last: its threads use everything above
 };
 
-Scheduler::Scheduler(std::vector<engine::ForwardPass*> models, const SchedulerLimits& limits,
+Scheduler::Scheduler(const std::vector<ModelPasses>& models, const SchedulerLimits& limits,
                      SchedulerObserver* observer) {
   check_configuration(models, limits);
   impl_ = std::make_unique<Impl>(models, limits, observer);

@@ -3,6 +3,8 @@
 //   submit() → queue → planner: choose tickets, trie, BatchPlan(t+1) → one-slot hand-off
 //                    → worker: forward pass of batch t → results
 //
+// While a pass over a long input runs, the worker runs short inputs at its pauses (interludes).
+//
 // Thread contract: submit(), the observers and PendingRequest may be used from any thread.
 #pragma once
 
@@ -17,12 +19,39 @@
 
 namespace espalier::scheduler {
 
+/// When short inputs may run in the pauses of a pass over a longer one. Seconds are predictions
+/// from what the running pass has done so far.
+struct InterludeLimits {
+  double after_seconds = 0.25;  // a pass is not interrupted before it has run for this long,
+  double left_seconds = 1;      // nor with less than this left
+  double share_max = 0.5;   // of the time since a pass began, that interludes may have taken when
+                            // another one begins; 0 … 1
+  size_t length_ratio = 8;  // an input is overtaken only by inputs that many times shorter, >= 1
+  size_t always_short_tokens = 640;  // … and of up to so many tokens, a paragraph and its prompt,
+  double short_seconds = 2;          // or what the running pass does in this time if that is more
+  double batch_seconds = 0.5;        // an interlude of several inputs takes this at most,
+  size_t batch_rows_min = 128;       // but so few rows always go together
+};
+
 struct SchedulerLimits {
   engine::DedupMode dedup = engine::DedupMode::kTrie;
   size_t batch_rows_max = 4096;        // compact rows of a batch (full rows for kOff)
   size_t batch_full_rows_max = 65536;  // full rows of a batch, in any mode
   size_t sequence_tokens_max = 8192;   // tokens of one sequence; one larger than a batch runs alone
   size_t queue_tickets_max = 16384;    // sequences waiting; a request with more can never fit
+  InterludeLimits interludes;
+};
+
+/// The forward passes of one model.
+struct ModelPasses {
+  // Implicit: a model may be given as its main pass alone.
+  ModelPasses(engine::ForwardPass* main_in, engine::ForwardPass* interlude_in = nullptr)
+      : main(main_in), interlude(interlude_in) {}
+
+  engine::ForwardPass* main;
+  /// A pass with activations of its own, which may run while any main pass stands still in its
+  /// progress callback. Null: inputs of this model never overtake.
+  engine::ForwardPass* interlude;
 };
 
 /// What one finished batch was, for metrics and logs.
@@ -32,8 +61,10 @@ struct BatchReport {
   size_t full_rows = 0;     // tokens of all its sequences
   size_t compact_rows = 0;  // rows that were computed
   double plan_seconds = 0;
-  double compute_seconds = 0;
+  double compute_seconds = 0;  // without the interludes in its pauses
   bool failed = false;
+  bool abandoned = false;  // it was stopped on the way: nobody wanted it any more
+  bool interlude = false;  // it ran in a pause of another batch, and is reported before that one
 };
 
 /// Hooks for metrics; called from the planner's and worker's threads, must be quick and must not
@@ -52,8 +83,9 @@ class PendingRequest {
   virtual ~PendingRequest() = default;
   /// True when every sequence has been computed or the request has failed; waits up to `timeout`.
   virtual bool wait_for(std::chrono::milliseconds timeout) = 0;
-  /// Nobody wants the result any more: sequences not yet taken into a batch are dropped, the rest
-  /// run out unread. Idempotent; does nothing to a finished request.
+  /// Nobody wants the result any more: sequences not yet taken into a batch are dropped, and a
+  /// batch of which nothing is wanted any more stops at its next pause. Idempotent; does nothing to
+  /// a finished request.
   virtual void cancel() = 0;
   /// The outcome, once; call after wait_for() returned true.
   virtual Result<Completed> take() = 0;
@@ -71,11 +103,12 @@ struct DrainReport {
 
 class Scheduler {
  public:
-  /// `models` must outlive the scheduler and are used by its worker thread alone. `observer` may be
-  /// null.
-  Scheduler(std::vector<engine::ForwardPass*> models, const SchedulerLimits& limits,
+  /// The passes of `models` must outlive the scheduler and are used by its worker thread alone.
+  /// `observer` may be null. Throws std::invalid_argument for a configuration that cannot work.
+  Scheduler(const std::vector<ModelPasses>& models, const SchedulerLimits& limits,
             SchedulerObserver* observer);
-  /// Abandons what is left (kShuttingDown) and joins the threads.
+  /// Abandons what is left (kShuttingDown) and joins the threads: waits for the running pass's next
+  /// pause.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;

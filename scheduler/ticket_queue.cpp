@@ -1,13 +1,15 @@
 #include "scheduler/ticket_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "scheduler/clock.h"
+#include "scheduler/programmer_error.h"
 
 namespace espalier::scheduler {
 
 TicketQueue::TicketQueue(size_t models, size_t tickets_max)
-    : tickets_max_(tickets_max), lines_(models) {}
+    : tickets_max_(tickets_max), lines_(models), cursors_(models) {}
 
 QueueAnswer TicketQueue::admit(std::shared_ptr<RequestState> request) {
   const size_t tickets = request->sequences().size();
@@ -21,7 +23,7 @@ QueueAnswer TicketQueue::admit(std::shared_ptr<RequestState> request) {
     if (closed_) {
       return QueueAnswer::kClosed;
     }
-    if (tickets > tickets_max_ - depth_.tickets) {
+    if (depth_.tickets + tickets > tickets_max_) {
       return QueueAnswer::kFull;
     }
     entry.front().arrival = arrivals_;
@@ -41,50 +43,85 @@ bool TicketQueue::wait_for_tickets() {
   return !stopped_;
 }
 
+bool TicketQueue::has_tickets() const {
+  const std::lock_guard lock(mutex_);
+  return !stopped_ && depth_.tickets > 0;
+}
+
 void TicketQueue::take(TicketChooser& chooser, Clock::time_point now, std::vector<Ticket>& taken,
                        std::vector<std::shared_ptr<RequestState>>& expired) {
   const std::lock_guard lock(mutex_);
-  Line* seeded = nullptr;  // the line that the batch is filled from, once it has a ticket
+  for (size_t m = 0; m < lines_.size(); ++m) {
+    cursors_[m] = lines_[m].begin();
+  }
+  const size_t taken_before = taken.size();
+  size_t model = 0;
   for (;;) {
-    Line* line = seeded != nullptr ? seeded : line_of_longest_wait();
-    if (line == nullptr || line->empty()) {
+    if (taken.size() == taken_before) {  // else the batch has its model
+      model = model_of_longest_wait();
+    }
+    if (model == lines_.size() || cursors_[model] == lines_[model].end()) {
       return;
     }
-    const RequestState& head = *line->front().request;
-    if (head.ended()) {
-      leave_line(*line, line->begin());
-    } else if (head.deadline() <= now) {
-      expired.push_back(line->front().request);
-      leave_line(*line, line->begin());
-    } else {
-      seeded = line;
-      if (!take_from_head(*line, chooser, taken)) {
-        return;
-      }
+    Line& line = lines_[model];
+    const Line::iterator entry = cursors_[model]++;
+    if (entry->request->ended()) {
+      leave_line(line, entry);
+    } else if (entry->request->deadline() <= now) {
+      expired.push_back(entry->request);
+      leave_line(line, entry);
+    } else if (take_from(line, entry, chooser, taken) == Taken::kBatchFull) {
+      return;
     }
   }
 }
 
-/// Takes the tickets of the line's first request; false when the batch is full.
-bool TicketQueue::take_from_head(Line& line, TicketChooser& chooser, std::vector<Ticket>& taken) {
-  Entry& entry = line.front();
-  const size_t tickets = entry.request->sequences().size();
-  while (entry.next < tickets) {
-    taken.push_back({entry.request, entry.next});
+/// Takes the tickets of `entry` until one is refused or passed over.
+TicketQueue::Taken TicketQueue::take_from(Line& line, Line::iterator entry, TicketChooser& chooser,
+                                          std::vector<Ticket>& taken) {
+  const size_t tickets = entry->request->sequences().size();
+  while (entry->next < tickets) {
+    taken.push_back({entry->request, entry->next});
     const Ticket& ticket = taken.back();
-    if (!chooser.fits(ticket)) {
+    const bool passed_over = chooser.passes_over(ticket);
+    if (passed_over || !chooser.fits(ticket)) {
       taken.pop_back();
-      return false;
+      return passed_over ? Taken::kPassedOver : Taken::kBatchFull;
     }
     const size_t tokens = ticket.token_ids().size();
-    ++entry.next;
-    entry.tokens_left -= tokens;
+    ++entry->next;
+    entry->tokens_left -= tokens;
     --depth_.tickets;
     depth_.tokens -= tokens;
     chooser.add(ticket);
   }
-  leave_line(line, line.begin());
-  return true;
+  leave_line(line, entry);
+  return Taken::kAll;
+}
+
+void TicketQueue::put_back(std::span<const Ticket> tickets) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto ticket = tickets.rbegin(); ticket != tickets.rend(); ++ticket) {
+      const auto found = open_.find(ticket->request.get());
+      if (found == open_.end()) {
+        continue;  // it has ended
+      }
+      const Line::iterator entry = found->second;
+      if (entry->next != ticket->index + 1) {
+        programmer_error("a ticket was put back out of turn", ticket->index, entry->next);
+      }
+      const size_t tokens = ticket->token_ids().size();
+      --entry->next;
+      entry->tokens_left += tokens;
+      ++depth_.tickets;
+      depth_.tokens += tokens;
+      if (!entry->waiting) {
+        rejoin_line(lines_[entry->request->model()], entry);
+      }
+    }
+  }
+  tickets_waiting_.notify_one();
 }
 
 void TicketQueue::ended(const RequestState& request) {
@@ -140,11 +177,13 @@ QueueDepth TicketQueue::depth() const {
   return depth_;
 }
 
-TicketQueue::Line* TicketQueue::line_of_longest_wait() {
-  Line* longest = nullptr;
-  for (Line& line : lines_) {
-    if (!line.empty() && (longest == nullptr || line.front().arrival < longest->front().arrival)) {
-      longest = &line;
+/// By the requests at the cursors; the number of models if all lines have been gone through.
+size_t TicketQueue::model_of_longest_wait() const {
+  size_t longest = lines_.size();
+  for (size_t m = 0; m < lines_.size(); ++m) {
+    if (cursors_[m] != lines_[m].end() &&
+        (longest == lines_.size() || cursors_[m]->arrival < cursors_[longest]->arrival)) {
+      longest = m;
     }
   }
   return longest;
@@ -158,6 +197,14 @@ void TicketQueue::leave_line(Line& line, Line::iterator entry) {
   entry->next = entry->request->sequences().size();
   entry->waiting = false;
   out_of_line_.splice(out_of_line_.end(), line, entry);
+}
+
+/// `entry` stands in line again, by its arrival: near the head, since it has been taken before.
+void TicketQueue::rejoin_line(Line& line, Line::iterator entry) {
+  const auto behind = std::find_if(
+      line.begin(), line.end(), [&](const Entry& other) { return other.arrival > entry->arrival; });
+  entry->waiting = true;
+  line.splice(behind, out_of_line_, entry);
 }
 
 }  // namespace espalier::scheduler

@@ -6,6 +6,10 @@
 // wait decides each time. A line is a list of requests, whose tickets follow one another, so that
 // dropping a request costs the same wherever it stands.
 //
+// A chooser may pass over a ticket; the tickets behind it in its request are then passed over too,
+// which could not complete the request without it. So those of a request that wait are always its
+// last ones.
+//
 // Thread contract: every member may be called from any thread. It never calls a request or anyone
 // else while it holds its lock, except the TicketChooser of take().
 #pragma once
@@ -17,6 +21,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -30,7 +35,10 @@ namespace espalier::scheduler {
 class TicketChooser {
  public:
   virtual ~TicketChooser() = default;
-  /// Whether the batch has room for `ticket`; the first refusal closes the batch.
+  /// Whether `ticket` stays where it is, and tickets of other requests may overtake it.
+  virtual bool passes_over(const Ticket& /*ticket*/) const { return false; }
+  /// Whether the batch has room for `ticket`, which is not passed over; the first refusal closes
+  /// the batch.
   virtual bool fits(const Ticket& ticket) const = 0;
   /// The ticket is in the batch.
   virtual void add(const Ticket& ticket) = 0;
@@ -47,13 +55,19 @@ class TicketQueue {
 
   /// Waits until there is a ticket; false once stop() was called.
   bool wait_for_tickets();
+  /// Whether there is a ticket and stop() was not called.
+  bool has_tickets() const;
 
-  /// Moves the tickets of one batch, as `chooser` decides, to the end of `taken`. Tickets that come
-  /// to the head of their line after their deadline leave the queue, and their requests go to
-  /// `expired`, for the caller to fail. Whatever `chooser` throws passes through; `taken` then
-  /// holds all tickets that have left the queue.
+  /// Moves the tickets of one batch, as `chooser` decides, to the end of `taken`. Tickets whose
+  /// turn comes after their deadline leave the queue, and their requests go to `expired`, for the
+  /// caller to fail. Whatever `chooser` throws passes through; `taken` then holds all tickets that
+  /// have left the queue.
   void take(TicketChooser& chooser, Clock::time_point now, std::vector<Ticket>& taken,
             std::vector<std::shared_ptr<RequestState>>& expired);
+
+  /// `tickets`, as one take() gave them, go back to where they stood, except those whose requests
+  /// have ended. No take() may have come in between. The queue may hold more than its limit then.
+  void put_back(std::span<const Ticket> tickets);
 
   /// `request` has its outcome: its tickets leave the queue. Called once by each request that ends.
   void ended(const RequestState& request);
@@ -80,17 +94,22 @@ class TicketQueue {
   };
   using Line = std::list<Entry>;
 
-  Line* line_of_longest_wait();
+  enum class Taken : uint8_t { kAll, kPassedOver, kBatchFull };
+
+  size_t model_of_longest_wait() const;
   void leave_line(Line& line, Line::iterator entry);
-  bool take_from_head(Line& line, TicketChooser& chooser, std::vector<Ticket>& taken);
+  void rejoin_line(Line& line, Line::iterator entry);
+  Taken take_from(Line& line, Line::iterator entry, TicketChooser& chooser,
+                  std::vector<Ticket>& taken);
 
   const size_t tickets_max_;
   mutable std::mutex mutex_;
   std::condition_variable tickets_waiting_;
   std::condition_variable all_ended_;
   // Guarded by mutex_.
-  std::vector<Line> lines_;  // by model
-  Line out_of_line_;         // requests whose tickets are all in batches, or expired
+  std::vector<Line> lines_;              // by model
+  std::vector<Line::iterator> cursors_;  // by model: how far take() has come
+  Line out_of_line_;                     // requests whose tickets are all in batches, or expired
   std::unordered_map<const RequestState*, Line::iterator> open_;
   QueueDepth depth_;
   uint64_t arrivals_ = 0;

@@ -1,55 +1,41 @@
-// Runs batches: forward pass, hidden states to their tickets, reports. No thread of its own.
+// Runs batches, and short ones in the pauses of long ones. No thread of its own.
 //
-// A pass that fails (no memory, a result that is not finite) is not held against all of its
-// tickets: they are run again in halves, and the halves that fail in halves again, so that only the
-// guilty ones fail. The number of passes spent on that is bounded: a model that always fails must
-// not hold up the queue.
+// In a pause it runs one interlude after another until nothing that waits may overtake, or until
+// interludes have had their share of the running pass's time. Interludes are not interrupted.
 //
 // Thread contract: one thread at a time.
 #pragma once
 
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
-#include "engine/forward_pass.h"
 #include "scheduler/admission.h"
 #include "scheduler/batch.h"
-#include "scheduler/planner.h"
+#include "scheduler/batch_runner.h"
+#include "scheduler/interlude_planner.h"
+#include "scheduler/pass_pace.h"
 #include "scheduler/scheduler.h"
 
 namespace espalier::scheduler {
 
 class Worker {
  public:
-  /// Passes after a failed one, at most: enough to find one guilty sequence among 65 536 (two
-  /// halves a level).
-  static constexpr size_t kRetryPassesMax = 32;
-
-  /// All must outlive the worker; `observer` may be null.
-  Worker(std::vector<engine::ForwardPass*> models, const SchedulerLimits& limits,
+  /// All passes, `admission` and `observer` must outlive the worker; `observer` may be null.
+  Worker(const std::vector<ModelPasses>& models, const SchedulerLimits& limits,
          AdmissionControl& admission, SchedulerObserver* observer);
 
-  /// Fulfils or fails every ticket of `batch`; a batch whose requests have all ended is not run.
-  void run(const Batch& batch);
+  /// Fulfils or fails every ticket of `batch`, unless all its requests end before it is through.
+  /// Without `interludes` nothing overtakes.
+  void run(const Batch& batch, InterludeSource* interludes);
 
  private:
-  std::optional<std::string> compute(const Batch& batch);
-  void retry_in_halves(std::span<const Ticket> tickets, const std::string& error);
-  std::optional<std::string> retry(std::span<const Ticket> tickets);
+  void run_interludes(InterludeSource& interludes, const Batch& running, PassPace& pace) noexcept;
 
-  std::vector<engine::ForwardPass*> models_;
-  AdmissionControl& admission_;
-  SchedulerObserver* observer_;
-  Planner retry_planner_;
-  Batch retry_batch_;
+  const SchedulerLimits limits_;
+  std::vector<bool> may_overtake_;  // by model
+  bool any_may_overtake_ = false;
+  BatchRunner main_;
+  BatchRunner interlude_;
+  Batch interlude_batch_;
 };
-
-/// The hidden states that sequence `s` of `plan` wants, taken from `states`, the (W × H) result for
-/// plan.wanted_rows: its last row, or all of them in the order of its tokens.
-HiddenStates copy_hidden_states(const engine::BatchPlan& plan, engine::ConstMatView states,
-                                size_t s, WantedRows wanted);
 
 }  // namespace espalier::scheduler

@@ -47,16 +47,28 @@ class FakeForwardPass final : public engine::ForwardPass {
  public:
   /// Called with each plan before it is computed; may block, may throw.
   std::function<void(const engine::BatchPlan&)> before_run;
+  /// Called in each step, from 1 on; may block, may throw.
+  std::function<void(size_t step)> in_step;
+  size_t steps = 1;  // of each run, each followed by a pause
 
   size_t hidden_size() const override { return kHidden; }
-  size_t runs() const { return runs_.load(); }
+  size_t runs() const { return runs_.load(); }            // that came to their end
+  size_t abandoned() const { return abandoned_.load(); }  // that were told to stop
 
   engine::ConstMatView run(const engine::BatchPlan& plan,
-                           const engine::LayerProgress& progress) override {
+                           const engine::PassProgress& progress) override {
     if (before_run) {
       before_run(plan);
     }
-    progress(1, 1);
+    for (size_t step = 1; step <= steps; ++step) {
+      if (in_step) {
+        in_step(step);
+      }
+      if (!progress(step, steps)) {
+        ++abandoned_;
+        return {};
+      }
+    }
     std::vector<uint64_t> paths(plan.compact_rows());
     for (const engine::TrieNode& node : plan.nodes) {
       uint64_t path = node.parent == engine::kNoParent ? 0 : paths[plan.nodes[node.parent].end - 1];
@@ -76,6 +88,7 @@ class FakeForwardPass final : public engine::ForwardPass {
  private:
   std::vector<float> states_;
   std::atomic<size_t> runs_{0};
+  std::atomic<size_t> abandoned_{0};
 };
 
 /// A door that forward passes wait at, and that a test opens.

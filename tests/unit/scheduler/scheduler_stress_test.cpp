@@ -1,5 +1,6 @@
-// Many threads submit, cancel, let go, expire and wait at random while passes fail now and then and
-// a drain comes. Each request must end exactly once, with its own result. Meant for TSan and ASan.
+// Many threads submit, cancel, let go, expire and wait at random while passes fail now and then,
+// short inputs overtake in every pause and a drain comes. Each request must end exactly once, with
+// its own result. Meant for TSan and ASan.
 
 #include <gtest/gtest.h>
 
@@ -29,8 +30,9 @@ struct Counts {
 };
 
 struct Rows final : SchedulerObserver {
-  std::atomic<size_t> full{0}, compact{0};
+  std::atomic<size_t> full{0}, compact{0}, interludes{0};
   void on_batch(const BatchReport& report) override {
+    interludes += report.interlude ? 1 : 0;
     full += report.full_rows;
     compact += report.compact_rows;
   }
@@ -131,8 +133,9 @@ void run_client(Scheduler& scheduler, unsigned seed, Counts& counts) {
 /// Without `until_drain` the drain comes when the clients are done.
 void run_stress(engine::DedupMode dedup, std::optional<std::chrono::milliseconds> until_drain,
                 std::chrono::milliseconds drain_timeout) {
-  FakeForwardPass models[2];
+  FakeForwardPass models[4];
   for (FakeForwardPass& model : models) {
+    model.steps = 3;
     model.before_run = [](const engine::BatchPlan& plan) {
       for (const uint32_t token : plan.token_ids) {
         if (token == kPoison) {
@@ -147,10 +150,14 @@ void run_stress(engine::DedupMode dedup, std::optional<std::chrono::milliseconds
   limits.batch_rows_max = 24;
   limits.batch_full_rows_max = 60;
   limits.queue_tickets_max = 20;  // fills now and then
+  limits.interludes.after_seconds = 0;
+  limits.interludes.left_seconds = 0;
+  limits.interludes.length_ratio = 2;
   Counts counts;
   Rows rows;
   {
-    Scheduler scheduler({&models[0], &models[1]}, limits, &rows);
+    Scheduler scheduler({ModelPasses(&models[0], &models[1]), ModelPasses(&models[2], &models[3])},
+                        limits, &rows);
     std::vector<std::thread> clients;
     for (unsigned t = 0; t < kThreads; ++t) {
       clients.emplace_back([&, t] { run_client(scheduler, t + 1, counts); });
@@ -174,6 +181,9 @@ void run_stress(engine::DedupMode dedup, std::optional<std::chrono::milliseconds
             kThreads * kRequestsPerThread);
   EXPECT_GT(counts.completed, 0U);
   EXPECT_LE(rows.compact, rows.full);
+  if (!until_drain) {
+    EXPECT_GT(rows.interludes, 0U);
+  }
 }
 
 TEST(SchedulerStress, EveryRequestEndsExactlyOnceAcrossADrain) {

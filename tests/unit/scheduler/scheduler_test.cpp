@@ -40,8 +40,7 @@ class SchedulerTest : public ::testing::Test {
       }
       door_.pass();
     };
-    scheduler_ =
-        std::make_unique<Scheduler>(std::vector<engine::ForwardPass*>{&model_}, limits, nullptr);
+    scheduler_ = std::make_unique<Scheduler>(std::vector<ModelPasses>{&model_}, limits, nullptr);
   }
 
   std::shared_ptr<PendingRequest> submit(Submission submission) {
@@ -231,7 +230,7 @@ TEST_F(SchedulerTest, ACancelledRequestIsDroppedBeforeItIsPlanned) {
   EXPECT_THAT(batches(), ElementsAre(ElementsAre(1), ElementsAre(2), ElementsAre(5)));
 }
 
-TEST_F(SchedulerTest, ARequestCancelledWhileItRunsRunsOutUnread) {
+TEST_F(SchedulerTest, APassThatNobodyWantsAnyMoreIsAbandoned) {
   start(SchedulerLimits{});
   const auto running = submit(submission_of({{1}}));
   door_.wait_until_arrived(1);
@@ -239,7 +238,8 @@ TEST_F(SchedulerTest, ARequestCancelledWhileItRunsRunsOutUnread) {
   EXPECT_EQ(failure_of(*running), FailureKind::kCancelled);
   door_.open();
   EXPECT_TRUE(completes(*submit(submission_of({{2}}))));
-  EXPECT_EQ(model_.runs(), 2U);
+  EXPECT_EQ(model_.abandoned(), 1U);
+  EXPECT_EQ(model_.runs(), 1U);
 }
 
 TEST_F(SchedulerTest, LettingGoOfARequestFreesItsPlaces) {
@@ -351,7 +351,7 @@ TEST_F(SchedulerTest, DestroyingItAnswersWhatIsLeftAndRequestsMayOutliveIt) {
   EXPECT_EQ(failure_of(*running), FailureKind::kShuttingDown);
   door_.open();
   destroyed.get();
-  EXPECT_EQ(model_.runs(), 1U);  // what was only planned is not run any more
+  EXPECT_EQ(door_.arrived(), 1U);  // what was only planned is not run any more
   waiting->cancel();
 }
 
@@ -371,6 +371,14 @@ TEST(SchedulerConfiguration, RefusesWhatCannotWork) {
   EXPECT_THROW(Scheduler({nullptr}, SchedulerLimits{}, nullptr), std::invalid_argument);
   EXPECT_THROW(Scheduler({&model}, limits_of(0), nullptr), std::invalid_argument);
   EXPECT_THROW(Scheduler({&model}, limits_of(SIZE_MAX), nullptr), std::invalid_argument);
+  EXPECT_THROW(Scheduler({ModelPasses(&model, &model)}, SchedulerLimits{}, nullptr),
+               std::invalid_argument);
+  SchedulerLimits limits;
+  limits.interludes.length_ratio = 0;
+  EXPECT_THROW(Scheduler({&model}, limits, nullptr), std::invalid_argument);
+  limits = SchedulerLimits{};
+  limits.interludes.share_max = 1.5;
+  EXPECT_THROW(Scheduler({&model}, limits, nullptr), std::invalid_argument);
 }
 
 using SchedulerDeathTest = SchedulerTest;

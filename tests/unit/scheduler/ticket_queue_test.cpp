@@ -207,5 +207,114 @@ TEST(TicketQueue, LetsGoOfARequestThatHasEnded) {
   EXPECT_TRUE(watch.expired());
 }
 
+/// Passes over tickets of more than one token.
+class ShortChooser final : public TicketChooser {
+ public:
+  explicit ShortChooser(size_t tickets_max) : left_(tickets_max) {}
+  bool passes_over(const Ticket& ticket) const override { return ticket.token_ids().size() > 1; }
+  bool fits(const Ticket&) const override { return left_ > 0; }
+  void add(const Ticket&) override { --left_; }
+
+ private:
+  size_t left_;
+};
+
+TEST(TicketQueue, WhatIsPassedOverKeepsItsPlaceWithAllThatFollowsItInItsRequest) {
+  const auto queue = make_queue();
+  const auto a = admit(queue, submission_of({{1}, {2, 2}, {3}}));
+  const auto b = admit(queue, submission_of({{4}}));
+  Taken taken;
+  ShortChooser chooser(10);
+  queue->take(chooser, Clock::now(), taken.tickets, taken.expired);
+  ASSERT_EQ(taken.tickets.size(), 2U);
+  EXPECT_EQ(taken.tickets[0].request, a);
+  EXPECT_EQ(taken.tickets[1].request, b);
+  EXPECT_EQ(queue->depth().tokens, 3U);
+  EXPECT_THAT(indices(take(*queue, 10).tickets), ElementsAre(1, 2));
+}
+
+TEST(TicketQueue, AFullBatchIsClosedThoughTheNextTicketWouldBePassedOver) {
+  const auto queue = make_queue();
+  const auto a = admit(queue, submission_of({{1, 1}}));
+  const auto b = admit(queue, submission_of({{2}, {3}, {4}}));
+  const auto c = admit(queue, submission_of({{5}}));
+  Taken taken;
+  ShortChooser chooser(2);
+  queue->take(chooser, Clock::now(), taken.tickets, taken.expired);
+  EXPECT_THAT(indices(taken.tickets), ElementsAre(0, 1));
+  EXPECT_EQ(taken.tickets[0].request, b);
+  EXPECT_EQ(take(*queue, 1).tickets[0].request, a);
+}
+
+TEST(TicketQueue, ABatchIsSeededByTheFirstTicketThatIsNotPassedOver) {
+  const auto queue = make_queue(2);
+  const auto a = admit(queue, for_model(0, submission_of({{1, 1}})));
+  const auto b = admit(queue, for_model(1, submission_of({{2}})));
+  const auto c = admit(queue, for_model(0, submission_of({{3}})));
+  const auto d = admit(queue, for_model(1, submission_of({{4}})));
+  Taken taken;
+  ShortChooser chooser(10);
+  queue->take(chooser, Clock::now(), taken.tickets, taken.expired);
+  ASSERT_EQ(taken.tickets.size(), 2U);
+  EXPECT_EQ(taken.tickets[0].request, b);
+  EXPECT_EQ(taken.tickets[1].request, d);
+}
+
+TEST(TicketQueue, TicketsThatArePutBackStandWhereTheyStood) {
+  const auto queue = make_queue(2);
+  const auto a = admit(queue, submission_of({{1}, {2}}));
+  const auto b = admit(queue, submission_of({{3, 3}, {4}, {5}}));
+  const auto c = admit(queue, submission_of({{6}}));
+  const Taken first = take(*queue, 1);  // runs
+  const Taken planned = take(*queue, 3);
+  EXPECT_THAT(indices(planned.tickets), ElementsAre(1, 0, 1));
+  queue->put_back(planned.tickets);
+  EXPECT_EQ(queue->depth().tickets, 5U);
+  EXPECT_EQ(queue->depth().tokens, 6U);
+  const Taken again = take(*queue, 10);
+  EXPECT_THAT(indices(again.tickets), ElementsAre(1, 0, 1, 2, 0));
+  EXPECT_EQ(again.tickets[0].request, a);
+  EXPECT_EQ(again.tickets[1].request, b);
+  EXPECT_EQ(again.tickets[4].request, c);
+}
+
+TEST(TicketQueue, TicketsOfARequestThatHasEndedAreNotPutBack) {
+  const auto queue = make_queue();
+  const auto a = admit(queue, submission_of({{1}, {2}}));
+  const auto b = admit(queue, submission_of({{3}}));
+  const Taken taken = take(*queue, 3);
+  a->fail(shutting_down_failure());
+  queue->put_back(taken.tickets);
+  EXPECT_EQ(queue->depth().tickets, 1U);
+  EXPECT_EQ(take(*queue, 3).tickets[0].request, b);
+}
+
+TEST(TicketQueue, AQueueFullerThanItsLimitAdmitsNothing) {
+  const auto queue = make_queue(1, 2);
+  const auto a = admit(queue, submission_of({{1}, {2}}));
+  const Taken taken = take(*queue, 2);
+  const auto b = admit(queue, submission_of({{3}}));
+  queue->put_back(taken.tickets);
+  EXPECT_EQ(queue->depth().tickets, 3U);
+  EXPECT_EQ(admit(queue, submission_of({{4}})), nullptr);
+}
+
+TEST(TicketQueueDeathTest, TicketsArePutBackInTheReverseOfTheirTaking) {
+  const auto queue = make_queue();
+  const auto a = admit(queue, submission_of({{1}, {2}}));
+  const Taken first = take(*queue, 1);
+  const Taken second = take(*queue, 1);
+  EXPECT_DEATH(queue->put_back(first.tickets), "put back out of turn");
+}
+
+TEST(TicketQueue, SaysWhetherThereAreTickets) {
+  const auto queue = make_queue();
+  EXPECT_FALSE(queue->has_tickets());
+  const auto a = admit(queue, submission_of({{1}}));
+  EXPECT_TRUE(queue->has_tickets());
+  queue->stop();
+  EXPECT_FALSE(queue->has_tickets());
+}
+
 }  // namespace
 }  // namespace espalier::scheduler

@@ -51,7 +51,7 @@ class WorkerTest : public ::testing::Test {
     Planner(limits_).plan_tickets(batch);
     AdmissionControl admission(limits_);
     Worker worker({&model_}, limits_, admission, &observer_);
-    worker.run(batch);
+    worker.run(batch, nullptr);
   }
 
   static Sequence last_of(std::vector<uint32_t> ids) { return {std::move(ids), WantedRows::kLast}; }
@@ -169,7 +169,7 @@ TEST_F(WorkerTest, AModelThatAlwaysFailsCostsABoundedNumberOfPasses) {
     ASSERT_TRUE(request->ended());
     EXPECT_EQ(request->take().error().kind, FailureKind::kCompute);
   }
-  EXPECT_LE(passes, 1 + Worker::kRetryPassesMax);
+  EXPECT_LE(passes, 1 + BatchRunner::kRetryPassesMax);
 }
 
 TEST_F(WorkerTest, RetriesLeaveOutWhatNobodyWantsAnyMore) {
@@ -195,7 +195,7 @@ TEST_F(WorkerTest, RetriesLeaveOutWhatNobodyWantsAnyMore) {
 TEST_F(WorkerTest, AResultOfAnotherShapeIsAFailureNotAnOverrun) {
   struct Misshapen final : engine::ForwardPass {
     size_t hidden_size() const override { return 4; }
-    engine::ConstMatView run(const engine::BatchPlan&, const engine::LayerProgress&) override {
+    engine::ConstMatView run(const engine::BatchPlan&, const engine::PassProgress&) override {
       return {};
     }
   } misshapen;
@@ -206,7 +206,7 @@ TEST_F(WorkerTest, AResultOfAnotherShapeIsAFailureNotAnOverrun) {
   Planner(limits_).plan_tickets(batch);
   AdmissionControl admission(limits_);
   Worker worker({&misshapen}, limits_, admission, nullptr);
-  worker.run(batch);
+  worker.run(batch, nullptr);
   EXPECT_EQ(request->take().error().kind, FailureKind::kCompute);
 }
 

@@ -1,0 +1,187 @@
+#include "scheduler/batch_runner.h"
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "scheduler/clock.h"
+#include "scheduler/programmer_error.h"
+
+namespace espalier::scheduler {
+namespace {
+
+bool all_ended(std::span<const Ticket> tickets) {
+  return std::all_of(tickets.begin(), tickets.end(),
+                     [](const Ticket& ticket) { return ticket.request->ended(); });
+}
+
+void fail_all(std::span<const Ticket> tickets, const std::string& error) {
+  for (const Ticket& ticket : tickets) {
+    ticket.request->fail({FailureKind::kCompute, error, {}});
+  }
+}
+
+void fulfil(const Ticket& ticket, const engine::BatchPlan& plan, engine::ConstMatView states,
+            size_t s) {
+  if (ticket.request->ended()) {
+    return;  // its result would go unread
+  }
+  try {
+    ticket.request->fulfil(ticket.index, copy_hidden_states(plan, states, s, ticket.wanted()),
+                           Clock::now());
+  } catch (const std::bad_alloc&) {
+    ticket.request->fail({FailureKind::kCompute, "no memory for the result", {}});
+  }
+}
+
+}  // namespace
+
+HiddenStates copy_hidden_states(const engine::BatchPlan& plan, engine::ConstMatView states,
+                                size_t s, WantedRows wanted) {
+  const auto state_of = [&](uint32_t row) {
+    const auto at = std::lower_bound(plan.wanted_rows.begin(), plan.wanted_rows.end(), row);
+    return static_cast<size_t>(at - plan.wanted_rows.begin());
+  };
+  const engine::SequenceEnd end = plan.ends[s];
+  if (wanted == WantedRows::kLast) {
+    const std::span<const float> row = states.row(state_of(end.row));
+    return {row.begin(), row.end()};
+  }
+  HiddenStates result((plan.positions[end.row] + size_t{1}) * states.cols);
+  uint32_t rows_end = end.row + 1;
+  for (uint32_t n = end.node; n != engine::kNoParent; n = plan.nodes[n].parent) {
+    const engine::TrieNode& node = plan.nodes[n];
+    // All rows of the path are wanted, so those of one node follow one another in `states` too.
+    const size_t first = state_of(node.begin);
+    const uint32_t count = std::min(rows_end, node.end) - node.begin;
+    for (uint32_t i = 0; i < count; ++i) {
+      const std::span<const float> row = states.row(first + i);
+      std::copy(row.begin(), row.end(), result.begin() + (node.position + i) * states.cols);
+    }
+    rows_end = UINT32_MAX;
+  }
+  return result;
+}
+
+BatchRunner::BatchRunner(std::vector<engine::ForwardPass*> passes, PassRole role,
+                         const SchedulerLimits& limits, AdmissionControl& admission,
+                         SchedulerObserver* observer)
+    : passes_(std::move(passes)),
+      role_(role),
+      admission_(admission),
+      observer_(observer),
+      retry_planner_(limits) {}
+
+void BatchRunner::run(const Batch& batch, const Pause& pause) {
+  if (all_ended(batch.tickets)) {
+    return;
+  }
+  if (const std::optional<std::string> error = compute(batch, pause)) {
+    retry_in_halves(batch.tickets, *error, pause);
+  }
+}
+
+/// One forward pass; fulfils the tickets, or says what failed and leaves them open.
+std::optional<std::string> BatchRunner::compute(const Batch& batch, const Pause& pause) {
+  engine::ForwardPass* const pass = passes_[batch.model];
+  if (pass == nullptr) {
+    programmer_error("a batch for a model that has no pass here", batch.model, passes_.size());
+  }
+  PassPace pace(Clock::now());
+  bool abandoned = false;
+  const auto progress = [&](size_t steps_done, size_t steps) {
+    if (pause && !all_ended(batch.tickets)) {
+      pace.reached(steps_done, steps, Clock::now());
+      pause(batch, pace);
+    }
+    abandoned = all_ended(batch.tickets);
+    return !abandoned;
+  };
+  std::optional<std::string> error;
+  engine::ConstMatView states;
+  try {
+    states = pass->run(batch.plan, progress);
+    if (!abandoned &&
+        (states.rows != batch.plan.wanted_rows.size() || states.cols != pass->hidden_size())) {
+      throw std::logic_error("the forward pass returned a matrix of another shape");
+    }
+  } catch (const std::bad_alloc&) {
+    error = "not enough memory for the batch";
+  } catch (const std::exception& exception) {
+    error = exception.what();
+  } catch (...) {
+    error = "unknown exception";
+  }
+  const double seconds = pace.own_seconds_until(Clock::now());
+  if (!error && !abandoned) {
+    admission_.observe_batch(batch.full_rows, seconds);
+  }
+  // Before the tickets: whoever sees a result sees it counted.
+  if (observer_ != nullptr) {
+    BatchReport report;
+    report.model = batch.model;
+    report.sequences = batch.tickets.size();
+    report.full_rows = batch.full_rows;
+    report.compact_rows = batch.plan.compact_rows();
+    report.plan_seconds = batch.plan_seconds;
+    report.compute_seconds = seconds;
+    report.failed = error.has_value();
+    report.abandoned = abandoned;
+    report.interlude = role_ == PassRole::kInterlude;
+    observer_->on_batch(report);
+  }
+  if (!error && !abandoned) {
+    for (size_t s = 0; s < batch.tickets.size(); ++s) {
+      fulfil(batch.tickets[s], batch.plan, states, s);
+    }
+  }
+  return error;
+}
+
+void BatchRunner::retry_in_halves(std::span<const Ticket> tickets, const std::string& error,
+                                  const Pause& pause) {
+  struct Suspects {
+    std::span<const Ticket> tickets;
+    std::string error;
+  };
+  std::vector<Suspects> failed = {{tickets, error}};
+  size_t passes = 0;
+  while (!failed.empty()) {
+    const Suspects suspects = std::move(failed.back());
+    failed.pop_back();
+    const size_t half = suspects.tickets.size() / 2;
+    if (half == 0 || passes + 2 > kRetryPassesMax) {
+      fail_all(suspects.tickets, "the forward pass failed: " + suspects.error);
+      continue;
+    }
+    passes += 2;
+    for (const auto part : {suspects.tickets.first(half), suspects.tickets.subspan(half)}) {
+      if (std::optional<std::string> part_error = retry(part, pause)) {
+        failed.push_back({part, std::move(*part_error)});
+      }
+    }
+  }
+}
+
+/// Plans and runs those of `tickets` that are still wanted.
+std::optional<std::string> BatchRunner::retry(std::span<const Ticket> tickets, const Pause& pause) {
+  std::optional<std::string> error;
+  try {
+    retry_batch_.tickets.clear();
+    std::copy_if(tickets.begin(), tickets.end(), std::back_inserter(retry_batch_.tickets),
+                 [](const Ticket& ticket) { return !ticket.request->ended(); });
+    if (!retry_batch_.tickets.empty()) {
+      retry_planner_.plan_tickets(retry_batch_);
+      error = compute(retry_batch_, pause);
+    }
+  } catch (const std::bad_alloc&) {
+    error = "not enough memory for the batch";
+  }
+  retry_batch_.tickets.clear();
+  return error;
+}
+
+}  // namespace espalier::scheduler
