@@ -24,6 +24,8 @@ int run(espalier::commands::Command command, const espalier::commands::Options& 
       return espalier::commands::tokenize(options);
     case Command::kInspect:
       return espalier::commands::inspect(options);
+    case Command::kBench:
+      return espalier::commands::bench(options);
   }
   return EXIT_FAILURE;
 }

@@ -61,6 +61,11 @@ struct Metrics::Impl {
   Counter& batches = counter(registry, "espalier_batches_total", "Batches run, failed ones too.");
   Counter& batch_failures =
       counter(registry, "espalier_batch_failures_total", "Batches whose forward pass failed.");
+  Counter& batches_abandoned =
+      counter(registry, "espalier_batches_abandoned_total",
+              "Batches given up while they ran, because nobody waited for their results any more.");
+  Counter& interludes = counter(registry, "espalier_interludes_total",
+                                "Batches of short inputs that ran within a long one.");
   Counter& sequences =
       counter(registry, "espalier_sequences_total", "Sequences computed: inputs and documents.");
   Gauge& queue_tickets =
@@ -100,6 +105,11 @@ void Metrics::on_batch(const scheduler::BatchReport& report) {
     impl_->batch_failures.Increment();
     return;
   }
+  if (report.abandoned) {
+    impl_->batches_abandoned.Increment();
+    return;
+  }
+  if (report.interlude) impl_->interludes.Increment();
   impl_->tokens.Increment(static_cast<double>(report.full_rows));
   impl_->compact_tokens.Increment(static_cast<double>(report.compact_rows));
   impl_->sequences.Increment(static_cast<double>(report.sequences));

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "server/commands/commands.h"
+#include "server/commands/gemm_choice.h"
 #include "server/commands/progress_line.h"
 #include "server/commands/runtime.h"
 
@@ -41,7 +42,7 @@ int inspect(const Options& options) {
   const auto config = models::read_model_config(folder);
   const auto embedding = models::read_embedding_config(folder);
   const auto tokenizer = text::Tokenizer::load(folder / "tokenizer.json");
-  const auto gemm = engine::make_openblas_gemm();
+  const auto gemm = choose_gemm(options.gemm, number_format(options.dtype));
   const auto memory = models::estimate_memory(config, *gemm, options.max_batch_tokens);
 
   row("model", folder.string());
@@ -58,8 +59,9 @@ int inspect(const Options& options) {
   row("vocabulary",
       fmt::format("{} rows, {} head; tokenizer has {} ids", config.vocab_size,
                   config.tied_embeddings ? "tied" : "separate", tokenizer.id_count()));
-  row("weights", fmt::format("published as {}, computed in f32",
-                             config.torch_dtype.empty() ? "unknown type" : config.torch_dtype));
+  row("weights", fmt::format("published as {}, computed in {}",
+                             config.torch_dtype.empty() ? "unknown type" : config.torch_dtype,
+                             name_of(gemm->format())));
   row("pooling",
       fmt::format("last token, {}{}", embedding.normalize ? "L2-normalised" : "not normalised",
                   embedding.from_sentence_transformers

@@ -39,17 +39,21 @@ class CommandLineParser {
         "by the\n"
         "environment variable that its help names; flags win over environment over file over "
         "defaults.\n"
-        "ESPALIER_ISA=avx512|avx2|scalar caps the CPU instructions that are used.\n\n"
+        "ESPALIER_ISA=amx|avx512bf16|avx512vnni|avx512|avx2|scalar caps the CPU instructions that "
+        "are\n"
+        "used.\n\n"
         "Examples:\n"
         "  espalier serve --port 8080\n"
         "  echo '{\"text\": \"hello\"}' | espalier embed --prompt-name query\n"
         "  echo '{\"text\": \"a big cat\"}' | espalier rerank --query 'what is a tiger'\n"
+        "  espalier bench --batch 32 --prefix 512 --suffix 64,256 --dtype bf16,int8\n"
         "`espalier COMMAND --help` explains the options of a command.");
     add_serve();
     add_embed();
     add_rerank();
     add_tokenize();
     add_inspect();
+    add_bench();
   }
 
   CLI::App& app() { return app_; }
@@ -108,16 +112,28 @@ class CommandLineParser {
     return added;
   }
 
+  void add_compute_options(CLI::App* sub) {
+    option(
+        sub, "gemm", o_.gemm,
+        "Who multiplies matrices: native (our kernels: the same bits whatever else is in a batch), "
+        "onednn, openblas (f32 alone), or auto: native")
+        ->check(CLI::IsMember({"auto", "native", "onednn", "openblas"}));
+    option(sub, "threads", o_.threads,
+           "Compute threads; 0: as many as the CPUs that the process may use")
+        ->check(CLI::Range(size_t{0}, size_t{1024}));
+  }
+
   void add_engine_options(CLI::App* sub) {
-    option(sub, "dtype", o_.dtype, "Number format of the matrix products: auto or f32; auto is f32")
-        ->check(CLI::IsMember({"auto", "f32"}));
+    option(
+        sub, "dtype", o_.dtype,
+        "Number format of the matrix products: f32 (exact), bf16, int8 (half the memory of bf16), "
+        "or auto: bf16 if the CPU multiplies it, else f32")
+        ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
+    add_compute_options(sub);
     option(sub, "dedup", o_.dedup,
            "Shared prefixes are computed once (trie), once but for attention (radixmlp), or every "
            "time (off)")
         ->check(CLI::IsMember({"trie", "radixmlp", "off"}));
-    option(sub, "threads", o_.threads,
-           "Compute threads; 0: as many as the CPUs that the process may use")
-        ->check(CLI::Range(size_t{0}, size_t{1024}));
     option(
         sub, "max-batch-tokens", o_.max_batch_tokens,
         "Rows that one batch computes at most: distinct prefixes, or all tokens with --dedup off")
@@ -188,6 +204,22 @@ class CommandLineParser {
         subcommand(Command::kInspect, "inspect",
                    "Show a model: architecture, sizes, prompts, kernels, memory it will take");
     add_engine_options(sub);
+  }
+
+  void add_bench() {
+    CLI::App* sub = subcommand(
+        Command::kBench, "bench",
+        "Time forward passes on synthetic batches, without HTTP; JSON to stdout. Options that are "
+        "lists (1,2,3) make a grid");
+    option(sub, "batch", o_.bench_batches, "Sequences of a batch (list)");
+    option(sub, "prefix", o_.bench_prefixes, "Tokens that all sequences of a batch share (list)");
+    option(sub, "suffix", o_.bench_suffixes, "Tokens of its own that each sequence has (list)");
+    option(sub, "dtype", o_.bench_dtypes, "Number formats: auto, f32, bf16, int8 (list)");
+    option(sub, "dedup", o_.bench_dedups,
+           "trie, radixmlp, off (list); timed in turn, so that their ratios hold");
+    option(sub, "repeat", o_.repeat, "Timed passes of each run")
+        ->check(CLI::Range(size_t{1}, size_t{1000}));
+    add_compute_options(sub);
   }
 
   static void take(CLI::Option& option, const std::string& value, const std::string& source) {

@@ -17,12 +17,13 @@
 
 namespace espalier::commands {
 
-enum class Command : uint8_t { kServe, kEmbed, kRerank, kTokenize, kInspect };
+enum class Command : uint8_t { kServe, kEmbed, kRerank, kTokenize, kInspect, kBench };
 
 struct Options {
   std::string config;  // TOML file; empty: none
   std::string model;   // folder; empty: the bundled model
   std::string dtype = "auto";
+  std::string gemm = "auto";
   std::string dedup = "trie";
   std::string log_level = "info";
   size_t threads = 0;  // 0: the CPUs that the process may use
@@ -44,6 +45,14 @@ struct Options {
   std::string query;
   size_t dimensions = 0;  // 0: all
   bool add_special_tokens = false;
+
+  // bench: lists, separated by commas
+  std::string bench_dtypes = "auto";
+  std::string bench_dedups = "trie,radixmlp,off";
+  std::string bench_batches = "32";
+  std::string bench_prefixes = "512";
+  std::string bench_suffixes = "64";
+  size_t repeat = 5;
 };
 
 /// What the command line asks for: a command with its options, or a text to print and an exit code.

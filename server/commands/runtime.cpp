@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "server/commands/bundled_model.h"
+#include "server/commands/gemm_choice.h"
 #include "server/commands/progress_line.h"
 
 namespace espalier::commands {
@@ -18,6 +19,9 @@ namespace {
 constexpr size_t kDefaultInputTokensMax = 8192;
 /// Full rows of a batch cost no computing, but memory for their ids and maps.
 constexpr size_t kFullRowsPerCompactRow = 16;
+
+/// Rows of a short batch that runs within a long one: a guess; larger ones allocate.
+constexpr size_t kInterludeRows = 512;
 
 std::unique_ptr<models::Model> load_model(const std::filesystem::path& folder,
                                           std::shared_ptr<const engine::GemmBackend> gemm,
@@ -77,7 +81,7 @@ engine::DedupMode dedup_mode(const Options& options) {
 
 Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
     : folder_(model_folder(options)),
-      gemm_(engine::make_openblas_gemm()),
+      gemm_(choose_gemm(options.gemm, number_format(options.dtype))),
       pool_(std::make_shared<engine::ThreadPool>(options.threads > 0 ? options.threads
                                                                      : engine::usable_cpus())) {
   spdlog::info("kernels: {}; compute threads: {}", gemm_->description(), pool_->size());
@@ -92,8 +96,10 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
       std::max(limits.batch_full_rows_max, kFullRowsPerCompactRow * options.max_batch_tokens);
   limits.sequence_tokens_max = input_tokens_max(options, model_->config());
   limits.queue_tickets_max = options.max_queue;
+  model_->reserve(std::max(limits.batch_rows_max, limits.sequence_tokens_max), kInterludeRows);
   scheduler_ = std::make_unique<scheduler::Scheduler>(
-      std::vector<engine::ForwardPass*>{&model_->forward_pass()}, limits, observer);
+      std::vector<scheduler::ModelPasses>{{&model_->forward_pass(), &model_->interlude_pass()}},
+      limits, observer);
   service_ = std::make_unique<server::InferenceService>(served_model(options), *scheduler_);
 }
 

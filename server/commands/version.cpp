@@ -1,13 +1,13 @@
 #include "server/commands/version.h"
 
-#include "engine/gemm.h"
 #include "espalier_version.h"
+#include "server/commands/gemm_choice.h"
 
 namespace espalier::commands {
 
 std::string version_text() {
   return "espalier " ESPALIER_VERSION " (commit " ESPALIER_COMMIT ")\nkernels: " +
-         engine::make_openblas_gemm()->description();
+         choose_gemm("auto", number_format("auto"))->description();
 }
 
 }  // namespace espalier::commands

@@ -6,7 +6,7 @@
 namespace espalier::server {
 
 engine::ConstMatView FakeForwardPass::run(const engine::BatchPlan& plan,
-                                          const engine::LayerProgress& progress) {
+                                          const engine::PassProgress& progress) {
   {
     std::unique_lock lock(mutex_);
     ++batches_;
@@ -14,7 +14,7 @@ engine::ConstMatView FakeForwardPass::run(const engine::BatchPlan& plan,
     changed_.wait(lock, [&] { return !closed_; });
     if (failing_) throw std::runtime_error("the forward pass failed");
   }
-  if (progress) progress(1, 1);
+  if (progress && !progress(1, 1)) return {nullptr, 0, kHiddenSize};
   states_.clear();
   for (const uint32_t row : plan.wanted_rows) {
     states_.push_back(static_cast<float>(plan.token_ids[row]));

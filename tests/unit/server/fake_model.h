@@ -18,7 +18,7 @@ class FakeForwardPass final : public engine::ForwardPass {
 
   size_t hidden_size() const override { return kHiddenSize; }
   engine::ConstMatView run(const engine::BatchPlan& plan,
-                           const engine::LayerProgress& progress) override;
+                           const engine::PassProgress& progress) override;
 
   /// Holds batches back until open() is called.
   void close();
