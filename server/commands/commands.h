@@ -11,5 +11,6 @@ int embed(const Options& options);
 int rerank(const Options& options);
 int tokenize(const Options& options);
 int inspect(const Options& options);
+int bench(const Options& options);
 
 }  // namespace espalier::commands
