@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "tests/reference/gemm_backends.h"
 #include "tests/reference/naive_plan.h"
 
 namespace espalier::models {
@@ -23,18 +24,25 @@ using nlohmann::json;
 using reference::TokenIds;
 
 constexpr DedupMode kModes[] = {DedupMode::kTrie, DedupMode::kRadixMlp, DedupMode::kOff};
-constexpr double kLeastCosine = 0.99999;
-constexpr double kScoreTolerance = 1e-4;
 
-class GoldenModel : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    model_ = new Model(Model::load(ESPALIER_MINI_MODEL, engine::make_openblas_gemm(),
-                                   std::make_shared<engine::ThreadPool>(2), {}));
+/// Of a rerank score to the exact one.
+double score_tolerance(engine::NumberFormat format) {
+  switch (format) {
+    case engine::NumberFormat::kF32:
+      return 1e-4;
+    case engine::NumberFormat::kBf16:
+      return 0.02;
+    case engine::NumberFormat::kInt8:
+      return 0.1;
   }
-  static void TearDownTestSuite() { delete model_; }
+  return 0;
+}
 
+class GoldenModel : public ::testing::TestWithParam<reference::NamedBackend> {
+ protected:
   void SetUp() override {
+    model_.emplace(Model::load(ESPALIER_MINI_MODEL, GetParam().gemm,
+                               std::make_shared<engine::ThreadPool>(2), {}));
     std::ifstream stream(std::string(ESPALIER_MINI_MODEL) + "/golden.json");
     golden_ = json::parse(stream);
     for (const json& entry : golden_["embeddings"]) embedding_ids_.push_back(entry["ids"]);
@@ -44,8 +52,8 @@ class GoldenModel : public ::testing::Test {
   }
 
   /// The last hidden state of each sequence, from one batch.
-  static std::vector<std::vector<float>> last_states(const std::vector<TokenIds>& sequences,
-                                                     DedupMode dedup) {
+  std::vector<std::vector<float>> last_states(const std::vector<TokenIds>& sequences,
+                                              DedupMode dedup) {
     const engine::BatchPlan plan = reference::naive_plan(sequences, dedup);
     const ConstMatView states = model_->forward_pass().run(plan, {});
     std::vector<std::vector<float>> result;
@@ -66,7 +74,7 @@ class GoldenModel : public ::testing::Test {
     };
     const double cosine =
         dot(embedding, expected) / std::sqrt(dot(embedding, embedding) * dot(expected, expected));
-    EXPECT_GT(cosine, kLeastCosine) << golden_["embeddings"][index]["input"];
+    EXPECT_GT(cosine, GetParam().least_cosine()) << golden_["embeddings"][index]["input"];
     EXPECT_NEAR(dot(embedding, embedding), 1.0, 1e-5);
   }
 
@@ -74,18 +82,24 @@ class GoldenModel : public ::testing::Test {
     const json& expected = golden_["rerank"][index];
     const float yes = model_->token_logit(state, golden_["token_yes"]);
     const float no = model_->token_logit(state, golden_["token_no"]);
-    EXPECT_NEAR(yes, expected["logit_yes"].get<double>(), 1e-3);
-    EXPECT_NEAR(no, expected["logit_no"].get<double>(), 1e-3);
-    EXPECT_NEAR(1.0 / (1.0 + std::exp(no - yes)), expected["score"].get<double>(), kScoreTolerance);
+    if (GetParam().format() == engine::NumberFormat::kF32) {
+      EXPECT_NEAR(yes, expected["logit_yes"].get<double>(), 1e-3);
+      EXPECT_NEAR(no, expected["logit_no"].get<double>(), 1e-3);
+    }
+    EXPECT_NEAR(1.0 / (1.0 + std::exp(no - yes)), expected["score"].get<double>(),
+                score_tolerance(GetParam().format()));
   }
 
-  static Model* model_;
+  std::optional<Model> model_;
   json golden_;
   std::vector<TokenIds> embedding_ids_, rerank_ids_;
 };
-Model* GoldenModel::model_ = nullptr;
 
-TEST_F(GoldenModel, EachTextAloneInEveryMode) {
+INSTANTIATE_TEST_SUITE_P(EveryBackend, GoldenModel,
+                         ::testing::ValuesIn(reference::offered_backends()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(GoldenModel, EachTextAloneInEveryMode) {
   for (const DedupMode dedup : kModes) {
     for (size_t i = 0; i < embedding_ids_.size(); ++i) {
       expect_embedding(i, last_states({embedding_ids_[i]}, dedup)[0]);
@@ -96,7 +110,7 @@ TEST_F(GoldenModel, EachTextAloneInEveryMode) {
   }
 }
 
-TEST_F(GoldenModel, EmbeddingsAndRerankPromptsInOneBatchInEveryMode) {
+TEST_P(GoldenModel, EmbeddingsAndRerankPromptsInOneBatchInEveryMode) {
   std::vector<TokenIds> together = embedding_ids_;
   together.insert(together.end(), rerank_ids_.begin(), rerank_ids_.end());
   for (const DedupMode dedup : kModes) {

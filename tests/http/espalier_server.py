@@ -52,8 +52,11 @@ def wait_until(condition, what, seconds_max=30):
 
 
 def environment(extra=None):
-    """This process's environment without ESPALIER_ options, which would change what is tested."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("ESPALIER_")}
+    """This process's environment without ESPALIER_ options, which would change what is tested. ESPALIER_ISA stays;
+    computing is in f32 unless a test says otherwise, because what --dtype auto takes depends on the CPU."""
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith("ESPALIER_") or name == "ESPALIER_ISA"}
+    clean["ESPALIER_DTYPE"] = "f32"
     suppressions = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tsan_suppressions.txt")
     clean["TSAN_OPTIONS"] = f"{clean.get('TSAN_OPTIONS', '')}:suppressions='{suppressions}'"
     return {**clean, **(extra or {})}

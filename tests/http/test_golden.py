@@ -1,5 +1,5 @@
 """The bundled model's golden outputs (golden.json: a float32 reference forward) through HTTP, in all three
-dedup modes, alone and in one request."""
+dedup modes, in every number format, by every backend, alone and in one request."""
 
 import base64
 import unittest
@@ -7,9 +7,6 @@ import unittest
 import numpy as np
 
 from espalier_server import ServerTest, golden
-
-COSINE_MIN = 0.99999
-SCORE_TOLERANCE = 1e-4
 
 
 def cosines(a, b):
@@ -19,7 +16,10 @@ def cosines(a, b):
 
 
 class GoldenOutputs:
-    """The tests, run by one class for each mode."""
+    """The tests, run by one class for each mode, number format and backend."""
+
+    cosine_min = 0.99999
+    score_tolerance = 1e-4
 
     @classmethod
     def setUpClass(cls):
@@ -33,7 +33,7 @@ class GoldenOutputs:
     def assert_golden(self, embeddings, which):
         self.assertEqual(len(embeddings), len(which))
         for index, cosine in zip(which, cosines(embeddings, self.expected[which])):
-            self.assertGreater(cosine, COSINE_MIN, self.entries[index]["input"])
+            self.assertGreater(cosine, self.cosine_min, self.entries[index]["input"])
 
     def test_texts_in_one_request(self):
         self.assert_golden(self.server.embed([self.entries[i]["input"] for i in self.texts]), self.texts)
@@ -66,13 +66,13 @@ class GoldenOutputs:
     def test_rerank_scores_one_request_each(self):
         for entry in self.reranks:
             scores = self.server.rerank(entry["query"], [entry["document"]], instruction=entry["instruction"])
-            self.assertAlmostEqual(scores[0], entry["score"], delta=SCORE_TOLERANCE, msg=entry["query"])
+            self.assertAlmostEqual(scores[0], entry["score"], delta=self.score_tolerance, msg=entry["query"])
 
     def test_rerank_scores_among_other_documents_and_with_the_default_instruction(self):
         documents = [entry["document"] for entry in self.reranks]
         for i, entry in enumerate(self.reranks):
             scores = self.server.rerank(entry["query"], documents)
-            self.assertAlmostEqual(scores[i], entry["score"], delta=SCORE_TOLERANCE, msg=entry["query"])
+            self.assertAlmostEqual(scores[i], entry["score"], delta=self.score_tolerance, msg=entry["query"])
 
 
 class TrieTest(GoldenOutputs, ServerTest):
@@ -90,6 +90,22 @@ class OffTest(GoldenOutputs, ServerTest):
 class SmallBatchesTest(GoldenOutputs, ServerTest):
     """Requests are split over batches and put together again; the longest text runs alone."""
     options = ("--max-batch-tokens", "64")
+
+
+class OpenBlasTest(GoldenOutputs, ServerTest):
+    options = ("--gemm", "openblas")
+
+
+class Bf16Test(GoldenOutputs, ServerTest):
+    options = ("--dtype", "bf16")
+    cosine_min = 0.999
+    score_tolerance = 0.02
+
+
+class Int8Test(GoldenOutputs, ServerTest):
+    options = ("--dtype", "int8")
+    cosine_min = 0.99
+    score_tolerance = 0.1
 
 
 if __name__ == "__main__":

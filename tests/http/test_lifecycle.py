@@ -73,9 +73,17 @@ class StartTest(LifecycleTest):
 
     def test_the_kernels_in_use_are_logged_and_fit_the_cpu(self):
         server = self.start()
+        self.assertRegex(server.log_text(), r"kernels: native f32 \(\w+ kernels\)")
+        server.stop()
+        server = self.start("--gemm", "openblas")
         self.assertRegex(server.log_text(), r"kernels: openblas f32 \(\w+ kernels\)")
         self.assertNotIn("Prescott", server.log_text())
         server.stop()
+
+    def test_a_number_format_that_the_backend_lacks_is_refused_with_advice(self):
+        done = run_espalier("serve", "--gemm", "openblas", "--dtype", "bf16")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--gemm openblas computes in f32 alone; give --dtype f32, or --gemm native", done.stderr)
 
 
 class EndTest(LifecycleTest):

@@ -8,7 +8,8 @@ import numpy as np
 from espalier_server import ServerTest, distinct_prefixes, random_inputs, tokenize, wait_until
 
 COUNTERS = ("espalier_tokens_total", "espalier_compact_tokens_total", "espalier_batches_total",
-            "espalier_sequences_total", "espalier_batch_failures_total", "espalier_abandoned_requests_total",
+            "espalier_sequences_total", "espalier_batch_failures_total",
+            "espalier_batches_abandoned_total", "espalier_interludes_total", "espalier_abandoned_requests_total",
             "espalier_queue_tickets", "espalier_queue_tokens")
 PROMPT = "You are a careful librarian. Answer with the title of a book about "
 TEXTS = [PROMPT + topic for topic in ("salt", "salt water", "ships", "ships and salt", "timber")] + ["salt", "a", "b"]

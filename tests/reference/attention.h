@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -27,18 +27,36 @@ inline std::vector<uint32_t> visible_rows(const engine::TrieView& trie, uint32_t
   return visible;
 }
 
-/// softmax(q · kᵀ / sqrt(d)) · v for one head, in double: (d).
-inline std::vector<double> attend(std::span<const float> query, const engine::KvSpan& kv,
-                                  size_t kv_head, std::span<const uint32_t> visible) {
-  const size_t head_dim = query.size();
-  const auto head_of = [&](const float* rows, uint32_t row) {
-    return rows + row * kv.row_stride + kv_head * head_dim;
+/// Element `i` of a row of f32 or bf16.
+inline double element(engine::NumberFormat format, const std::byte* row, size_t i) {
+  uint32_t bits = 0;
+  if (format == engine::NumberFormat::kF32) {
+    std::memcpy(&bits, row + 4 * i, 4);
+  } else {
+    uint16_t upper = 0;
+    std::memcpy(&upper, row + 2 * i, 2);
+    bits = uint32_t{upper} << 16;
+  }
+  float value = 0;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+/// softmax(q · kᵀ / sqrt(d)) · v for one head, in double and without any rounding to bf16: (d).
+/// `query`: d elements of kv.format. With `magnitudes`, |v| takes the place of v: what a relative
+/// error of the weights may amount to.
+inline std::vector<double> attend(const std::byte* query, size_t head_dim, const engine::KvSpan& kv,
+                                  size_t kv_head, std::span<const uint32_t> visible,
+                                  bool magnitudes = false) {
+  const auto element_of = [&](const std::byte* rows, uint32_t row, size_t i) {
+    return element(kv.format, rows + row * kv.row_stride, kv_head * head_dim + i);
   };
   std::vector<double> weights;
   for (const uint32_t row : visible) {
-    const float* const key = head_of(kv.keys, row);
     double product = 0;
-    for (size_t i = 0; i < head_dim; ++i) product += double{query[i]} * key[i];
+    for (size_t i = 0; i < head_dim; ++i) {
+      product += element(kv.format, query, i) * element_of(kv.keys, row, i);
+    }
     weights.push_back(product / std::sqrt(static_cast<double>(head_dim)));
   }
   const double maximum = *std::max_element(weights.begin(), weights.end());
@@ -46,8 +64,10 @@ inline std::vector<double> attend(std::span<const float> query, const engine::Kv
   for (double& weight : weights) sum += weight = std::exp(weight - maximum);
   std::vector<double> out(head_dim);
   for (size_t k = 0; k < visible.size(); ++k) {
-    const float* const value = head_of(kv.values, visible[k]);
-    for (size_t i = 0; i < head_dim; ++i) out[i] += weights[k] / sum * value[i];
+    for (size_t i = 0; i < head_dim; ++i) {
+      const double value = element_of(kv.values, visible[k], i);
+      out[i] += weights[k] / sum * (magnitudes ? std::abs(value) : value);
+    }
   }
   return out;
 }
@@ -56,14 +76,17 @@ inline std::vector<double> attend(std::span<const float> query, const engine::Kv
 inline std::vector<double> trie_attention(const engine::AttentionShape& shape,
                                           const engine::TrieView& trie,
                                           std::span<const uint32_t> query_rows,
-                                          engine::ConstMatView queries, const engine::KvSpan& kv) {
+                                          engine::ConstActivations queries,
+                                          const engine::KvSpan& kv, bool magnitudes = false) {
   std::vector<double> out;
   for (size_t k = 0; k < query_rows.size(); ++k) {
     const std::vector<uint32_t> visible = visible_rows(trie, query_rows[k]);
     for (size_t head = 0; head < shape.query_heads; ++head) {
       const size_t kv_head = head / (shape.query_heads / shape.kv_heads);
-      const std::vector<double> attended = attend(
-          queries.row(k).subspan(head * shape.head_dim, shape.head_dim), kv, kv_head, visible);
+      const engine::ConstActivations query =
+          queries.col_range(head * shape.head_dim, shape.head_dim);
+      const std::vector<double> attended =
+          attend(query.row(k), shape.head_dim, kv, kv_head, visible, magnitudes);
       out.insert(out.end(), attended.begin(), attended.end());
     }
   }

@@ -21,13 +21,4 @@ inline std::vector<double> gemm_nt(engine::ConstMatView a, engine::ConstMatView 
   return c;
 }
 
-/// The transpose of `a`, row-major.
-inline std::vector<float> transposed(engine::ConstMatView a) {
-  std::vector<float> out(a.rows * a.cols);
-  for (size_t r = 0; r < a.rows; ++r) {
-    for (size_t c = 0; c < a.cols; ++c) out[c * a.rows + r] = a.row(r)[c];
-  }
-  return out;
-}
-
 }  // namespace espalier::reference

@@ -11,6 +11,13 @@
 namespace espalier::engine {
 namespace {
 
+std::vector<QueryTile> cut(const ExampleTrie& trie, const std::vector<uint32_t>& rows,
+                           size_t rows_max, size_t extra_keys_max) {
+  std::vector<QueryTile> tiles = {{.first = 7, .count = 7}};  // of another call
+  cut_query_tiles(trie.view(), rows, rows_max, extra_keys_max, tiles);
+  return tiles;
+}
+
 TEST(QueryTiles, ThePathOfARowIsWhatItMaySee) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     const ExampleTrie trie = random_trie(40, 5, seed);
@@ -32,7 +39,7 @@ TEST(QueryTiles, KeysOfATileAreTheUnionOfItsPathsOnceEach) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     const ExampleTrie trie = random_trie(60, 7, seed);
     const std::vector<uint32_t> rows = some_rows(trie, 1 + seed % 4, seed);
-    for (const QueryTile& tile : cut_query_tiles(trie.view(), rows, 8, 16)) {
+    for (const QueryTile& tile : cut(trie, rows, 8, 16)) {
       std::vector<PathRow> keys;
       append_path(trie.view(), rows[tile.first], 0, keys);
       const size_t first_path = keys.size();
@@ -56,7 +63,7 @@ TEST(QueryTiles, CoverEveryQueryRowInOrder) {
     const ExampleTrie trie = random_trie(100, 9, seed);
     const std::vector<uint32_t> rows = some_rows(trie, 2, seed);
     size_t next = 0;
-    for (const QueryTile& tile : cut_query_tiles(trie.view(), rows, 32, 64)) {
+    for (const QueryTile& tile : cut(trie, rows, 32, 64)) {
       EXPECT_EQ(tile.first, next);
       EXPECT_GE(tile.count, 1u);
       EXPECT_LE(tile.count, 32u);
@@ -68,7 +75,7 @@ TEST(QueryTiles, CoverEveryQueryRowInOrder) {
 
 TEST(QueryTiles, ALoneTextIsCutIntoFullTiles) {
   const ExampleTrie trie = chain(100);
-  const std::vector<QueryTile> tiles = cut_query_tiles(trie.view(), all_rows(trie), 32, 64);
+  const std::vector<QueryTile> tiles = cut(trie, all_rows(trie), 32, 64);
   ASSERT_EQ(tiles.size(), 4u);
   EXPECT_EQ(tiles[0].count, 32u);
   EXPECT_EQ(tiles[3].count, 4u);
@@ -78,16 +85,16 @@ TEST(QueryTiles, ARowWithALongWayOfItsOwnStandsAlone) {
   // Ends of sequences with 65 own rows each: more than the 64 extra keys of a tile.
   const ExampleTrie far = star(10, 5, 65);
   const std::vector<uint32_t> far_ends = {74, 139, 204, 269, 334};
-  EXPECT_EQ(cut_query_tiles(far.view(), far_ends, 32, 64).size(), 5u);
+  EXPECT_EQ(cut(far, far_ends, 32, 64).size(), 5u);
   // With 16 own rows each, four more fit beside the first.
   const ExampleTrie near = star(10, 5, 16);
   const std::vector<uint32_t> near_ends = {25, 41, 57, 73, 89};
-  EXPECT_EQ(cut_query_tiles(near.view(), near_ends, 32, 64).size(), 1u);
+  EXPECT_EQ(cut(near, near_ends, 32, 64).size(), 1u);
 }
 
 TEST(QueryTiles, NoQueryRowsGiveNoTiles) {
   const ExampleTrie trie = chain(5);
-  EXPECT_TRUE(cut_query_tiles(trie.view(), {}, 32, 64).empty());
+  EXPECT_TRUE(cut(trie, {}, 32, 64).empty());
 }
 
 }  // namespace

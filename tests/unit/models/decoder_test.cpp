@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "models/workspace.h"
 #include "tests/reference/naive_plan.h"
 #include "tests/unit/models/tiny_model.h"
 
@@ -116,9 +117,10 @@ TEST(CausalDecoder, EveryTokenOfABatchEqualsItsSequenceAloneInAllModes) {
 TEST(CausalDecoder, BatchesOfSeveralRowBlocksAgreeToo) {
   std::mt19937 random(8);
   Model model = load_tiny();
-  TokenIds prefix = random_tokens(random, 300, 40);
+  static_assert(kRowBlock == 1024);
+  TokenIds prefix = random_tokens(random, 1000, 40);
   std::vector<TokenIds> sequences = {prefix, prefix, random_tokens(random, 290, 40)};
-  prefix.resize(270);
+  prefix.resize(970);
   sequences.push_back(prefix);
   sequences[1].push_back(3);
   expect_modes_agree(model, sequences);
@@ -167,12 +169,61 @@ TEST(CausalDecoder, ASmallBatchAfterALargeOneGivesTheSameBits) {
   EXPECT_EQ(all_states(model, small, DedupMode::kRadixMlp), before);
 }
 
-TEST(CausalDecoder, ProgressIsReportedAfterEachLayer) {
-  Model model = load_tiny({.layers = 3});
+TEST(CausalDecoder, ProgressIsReportedAfterEachBlockOfRowsOfEachLayer) {
+  Model model = load_tiny({.layers = 3, .positions = 1500});
   std::vector<std::pair<size_t, size_t>> reports;
-  model.forward_pass().run(reference::naive_plan(std::vector<TokenIds>{{1, 2}}, DedupMode::kTrie),
-                           [&](size_t done, size_t layers) { reports.emplace_back(done, layers); });
-  EXPECT_THAT(reports, ElementsAre(Pair(1, 3), Pair(2, 3), Pair(3, 3)));
+  const auto record = [&](size_t done, size_t steps) {
+    reports.emplace_back(done, steps);
+    return true;
+  };
+  const auto run = [&](size_t tokens) {
+    reports.clear();
+    const std::vector<TokenIds> sequence = {TokenIds(tokens, 3)};
+    model.forward_pass().run(reference::naive_plan(sequence, DedupMode::kTrie), record);
+  };
+  // The last layer has one more: keys and values for all rows, then what is wanted.
+  run(2);
+  EXPECT_THAT(reports, ElementsAre(Pair(1, 4), Pair(2, 4), Pair(3, 4), Pair(4, 4)));
+  run(kRowBlock + 1);
+  EXPECT_EQ(reports.size(), 7U);
+  EXPECT_EQ(reports.back(), std::pair(size_t{7}, size_t{7}));
+}
+
+TEST(CausalDecoder, AnAbandonedPassReturnsNoRowsAndTheNextOneWorks) {
+  Model model = load_tiny({.layers = 3});
+  const std::vector<TokenIds> sequences = {{1, 2, 3}, {1, 5}};
+  const auto expected = all_states(model, sequences, DedupMode::kTrie);
+  for (size_t last = 1; last <= 4; ++last) {
+    size_t calls = 0;
+    const ConstMatView nothing =
+        model.forward_pass().run(reference::naive_plan(sequences, DedupMode::kTrie),
+                                 [&](size_t, size_t) { return ++calls < last; });
+    EXPECT_EQ(nothing.rows, 0U);
+    EXPECT_EQ(calls, last);
+    EXPECT_EQ(all_states(model, sequences, DedupMode::kTrie), expected);
+  }
+}
+
+TEST(CausalDecoder, AnInterludeRunsInsideAPassAndLeavesItAlone) {
+  std::mt19937 random(12);
+  Model model = load_tiny({.layers = 3, .positions = 1500});
+  const std::vector<TokenIds> long_batch = {random_tokens(random, 1300, 40)};
+  const std::vector<TokenIds> short_batch = {{1, 2, 3}, {1, 5}};
+  const BatchPlan long_plan = reference::naive_plan(long_batch, DedupMode::kTrie);
+  const BatchPlan short_plan = reference::naive_plan(short_batch, DedupMode::kTrie);
+  const auto copy = [](ConstMatView view) {
+    return std::vector<float>(view.data, view.data + view.rows * view.cols);
+  };
+  const std::vector<float> long_states = copy(model.forward_pass().run(long_plan, {}));
+  const std::vector<float> short_states = copy(model.forward_pass().run(short_plan, {}));
+  size_t interludes = 0;
+  const ConstMatView states = model.forward_pass().run(long_plan, [&](size_t, size_t) {
+    EXPECT_EQ(copy(model.interlude_pass().run(short_plan, {})), short_states);
+    ++interludes;
+    return true;
+  });
+  EXPECT_EQ(copy(states), long_states);
+  EXPECT_EQ(interludes, 7U);
 }
 
 TEST(CausalDecoder, NothingWantedIsNothingReturned) {

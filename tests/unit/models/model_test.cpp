@@ -185,7 +185,7 @@ TEST(Model, FolderFilesAreReadTogetherWithTheirComplaints) {
 
 TEST(Model, TheMemoryEstimateCountsWeightsTableAndActivations) {
   const ModelConfig config = read_model_config(ESPALIER_MINI_MODEL);
-  const auto gemm = engine::make_openblas_gemm();
+  const auto gemm = engine::make_native_gemm(engine::NumberFormat::kF32, engine::usable_isa());
   const MemoryEstimate small = estimate_memory(config, *gemm, 100);
   const MemoryEstimate large = estimate_memory(config, *gemm, 10000);
   // 4 layers of (256·256 + 2·128·256 + 256·256 + 3·768·256) f32, and a little.

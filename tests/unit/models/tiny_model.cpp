@@ -168,8 +168,9 @@ void TinyModel::write(const TemporaryFolder& folder) const {
 }
 
 Model load(const std::filesystem::path& folder, const LoadProgress& progress) {
-  return Model::load(folder, engine::make_openblas_gemm(), std::make_shared<engine::ThreadPool>(2),
-                     progress);
+  return Model::load(folder,
+                     engine::make_native_gemm(engine::NumberFormat::kF32, engine::usable_isa()),
+                     std::make_shared<engine::ThreadPool>(2), progress);
 }
 
 }  // namespace espalier::models::test

@@ -74,7 +74,7 @@ struct TinyModel {
 /// A random tensor of the values described at TestTensor.
 TestTensor random_tensor(std::vector<size_t> shape, uint32_t seed);
 
-/// Model::load() with OpenBLAS and a pool of two threads.
+/// Model::load() with our own kernels in f32 and a pool of two threads.
 Model load(const std::filesystem::path& folder, const LoadProgress& progress = {});
 
 /// What `call` throws as std::runtime_error; "no error" when it throws nothing.
