@@ -1,6 +1,6 @@
 // e^x for f32 without branches or calls, so that a loop around it becomes vector code.
 //
-// Included only by row_loops.cpp, which is compiled once per instruction set, and by tests.
+// Included only by files that are compiled once per instruction set, and by tests.
 // Internal linkage is essential: an ordinary inline function would exist once in the program, with
 // the instruction set of whichever file the linker happened to take it from.
 #pragma once

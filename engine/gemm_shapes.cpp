@@ -1,5 +1,6 @@
 #include "engine/gemm_shapes.h"
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -26,7 +27,7 @@ void check_activations(NumberFormat format, ConstActivations x, const char* name
 
 }  // namespace
 
-MatrixShape stacked_shape(std::span<const TensorView> stacked) {
+MatrixShape stacked_shape(NumberFormat format, std::span<const TensorView> stacked) {
   require(!stacked.empty(), "pack: no matrix");
   MatrixShape shape;
   for (const TensorView& tensor : stacked) {
@@ -38,11 +39,18 @@ MatrixShape stacked_shape(std::span<const TensorView> stacked) {
     shape.inputs = tensor.shape[1];
     shape.outputs += tensor.shape[0];
   }
+  require(shape.inputs > 0, "pack: matrices without inputs");
+  constexpr size_t kInt8InputsMax = INT32_MAX / (255 * 127);  // of the largest magnitudes
+  if (format == NumberFormat::kInt8 && shape.inputs > kInt8InputsMax) {
+    throw std::runtime_error("int8 cannot sum up " + std::to_string(shape.inputs) +
+                             " inputs (at most " + std::to_string(kInt8InputsMax) +
+                             "): use bf16 or f32");
+  }
   return shape;
 }
 
-MatrixShape gated_shape(const TensorView& gate, const TensorView& up) {
-  const MatrixShape shape = stacked_shape(std::span(&gate, 1));
+MatrixShape gated_shape(NumberFormat format, const TensorView& gate, const TensorView& up) {
+  const MatrixShape shape = stacked_shape(format, std::span(&gate, 1));
   require(gate.shape == up.shape, "pack_gated: gate and up have different shapes");
   return {2 * shape.outputs, shape.inputs};
 }

@@ -14,11 +14,12 @@ struct MatrixShape {
   size_t inputs = 0;
 };
 
-/// The shape that the matrices of `stacked` have together. Throws std::invalid_argument.
-MatrixShape stacked_shape(std::span<const TensorView> stacked);
+/// The shape that the matrices of `stacked` have together. Throws std::invalid_argument, and
+/// std::runtime_error with advice when `format` cannot sum up so many inputs.
+MatrixShape stacked_shape(NumberFormat format, std::span<const TensorView> stacked);
 
 /// The same for the two of a gated MLP, which must be equal.
-MatrixShape gated_shape(const TensorView& gate, const TensorView& up);
+MatrixShape gated_shape(NumberFormat format, const TensorView& gate, const TensorView& up);
 
 /// Throw std::invalid_argument with the shapes unless GemmBackend::multiply()'s
 /// (multiply_gated()'s) arguments are as it says.

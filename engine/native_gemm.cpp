@@ -100,7 +100,7 @@ class NativeGemm final : public GemmBackend {
 
   std::unique_ptr<PackedMatrix> pack(ThreadPool& pool,
                                      std::span<const TensorView> stacked) const override {
-    const MatrixShape shape = stacked_shape(stacked);
+    const MatrixShape shape = stacked_shape(format_, stacked);
     std::vector<SourceRow> rows;
     rows.reserve(shape.outputs);
     for (const TensorView& tensor : stacked) {
@@ -112,7 +112,7 @@ class NativeGemm final : public GemmBackend {
   /// Panels hold 16 gates, then the 16 ups that they multiply.
   std::unique_ptr<PackedMatrix> pack_gated(ThreadPool& pool, const TensorView& gate,
                                            const TensorView& up) const override {
-    const MatrixShape shape = gated_shape(gate, up);
+    const MatrixShape shape = gated_shape(format_, gate, up);
     const size_t intermediate = shape.outputs / 2;
     std::vector<SourceRow> rows;
     for (size_t first = 0; first < intermediate; first += kPanelWidth / 2) {

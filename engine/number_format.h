@@ -10,7 +10,7 @@ namespace espalier::engine {
 enum class NumberFormat : uint8_t {
   kF32,
   kBf16,  // the upper half of an f32, rounded to nearest even
-  kInt8,  // scaled integers; see ActivationView and GemmBackend
+  kInt8,  // scaled integers; see engine/activations.h and GemmBackend
 };
 
 /// "f32", "bf16", "int8".

@@ -216,7 +216,7 @@ class OneDnnGemm final : public GemmBackend {
   std::unique_ptr<PackedMatrix> pack(ThreadPool& pool,
                                      std::span<const TensorView> stacked) const override {
     auto packed = std::make_unique<OneDnnMatrix>();
-    packed->shape = stacked_shape(stacked);
+    packed->shape = stacked_shape(format_, stacked);
     const auto [outputs, inputs] = packed->shape;
     std::vector<SourceRow> rows;
     rows.reserve(outputs);
@@ -240,7 +240,7 @@ class OneDnnGemm final : public GemmBackend {
 
   std::unique_ptr<PackedMatrix> pack_gated(ThreadPool& pool, const TensorView& gate,
                                            const TensorView& up) const override {
-    gated_shape(gate, up);
+    gated_shape(format_, gate, up);
     const TensorView stacked[] = {gate, up};
     return pack(pool, stacked);
   }

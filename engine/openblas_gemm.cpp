@@ -71,7 +71,7 @@ class OpenBlasGemm final : public GemmBackend {
 
   std::unique_ptr<PackedMatrix> pack(ThreadPool& pool,
                                      std::span<const TensorView> stacked) const override {
-    const MatrixShape shape = stacked_shape(stacked);
+    const MatrixShape shape = stacked_shape(format(), stacked);
     auto packed = std::make_unique<F32Matrix>(shape.outputs, shape.inputs);
     float* out = packed->data();
     for (const TensorView& tensor : stacked) {
@@ -85,7 +85,7 @@ class OpenBlasGemm final : public GemmBackend {
 
   std::unique_ptr<PackedMatrix> pack_gated(ThreadPool& pool, const TensorView& gate,
                                            const TensorView& up) const override {
-    gated_shape(gate, up);
+    gated_shape(format(), gate, up);
     const TensorView stacked[] = {gate, up};
     return pack(pool, stacked);
   }

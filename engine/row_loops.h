@@ -11,7 +11,7 @@
 
 namespace espalier::engine {
 
-/// One instruction set's versions. Equations: engine/row_kernels.h, engine/trie_attention.cpp. Each
+/// One instruction set's versions. Equations: engine/row_kernels.h. Each
 /// sums in an order that depends on n alone.
 struct RowLoops {
   /// `out` may be `x`.

@@ -107,7 +107,6 @@ void trie_attention_with(Isa isa, ThreadPool& pool, const AttentionShape& shape,
                   out,
                   memory.tiles,
                   memory.threads};
-  // A reference is small enough for std::function to hold without allocating.
   pool.parallel_for(memory.tiles.size() * shape.kv_heads,
                     [&call](size_t task, size_t worker) { call.run(task, worker); });
 }

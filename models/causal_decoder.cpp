@@ -64,6 +64,7 @@ void CausalDecoder::reserve(size_t rows, size_t wanted) {
   workspace_.gated_scratch.shaped(1, gemm_->gated_scratch(block, config.intermediate_size));
   attention_.reserve(rows);
   wanted_positions_.reserve(wanted);
+  rope_up_to(std::min(rows, config.max_positions));
 }
 
 ConstMatView CausalDecoder::run(const engine::BatchPlan& plan,
@@ -117,7 +118,8 @@ const engine::RopeTable& CausalDecoder::rope_up_to(size_t positions) {
     const ModelConfig& config = graph_->config;
     const size_t grown =
         std::min(std::max(kFirstPositions, std::bit_ceil(positions)), config.max_positions);
-    rope_.emplace(config.head_dim, config.rope_theta, grown);
+    // Made beside the old one, which stays when there is no memory for it.
+    rope_ = engine::RopeTable(config.head_dim, config.rope_theta, grown);
     rope_positions_ = grown;
   }
   return *rope_;
@@ -159,13 +161,15 @@ size_t workspace_bytes(const ModelConfig& config, const engine::GemmBackend& gem
   const size_t block = std::min(rows, kRowBlock);
   const size_t per_row = config.hidden_size * sizeof(float) +
                          2 * engine::activation_stride(attention, kv_width) + 2 * sizeof(uint32_t);
+  const size_t angles = std::min(rows, config.max_positions) * config.head_dim * sizeof(float);
   const size_t per_block_row =
       engine::activation_stride(format, config.hidden_size) +
       (query_width + 2 * kv_width) * sizeof(float) +
       2 * engine::activation_stride(attention, query_width) +
       (attention != format ? engine::activation_stride(format, query_width) : 0) +
       engine::activation_stride(format, config.intermediate_size);
-  return rows * per_row + wanted * config.hidden_size * sizeof(float) + block * per_block_row +
+  return rows * per_row + angles + wanted * config.hidden_size * sizeof(float) +
+         block * per_block_row +
          gemm.gated_scratch(block, config.intermediate_size) * sizeof(float);
 }
 

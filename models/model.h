@@ -57,7 +57,8 @@ class Model {
   engine::ForwardPass& interlude_pass();
 
   /// Makes room for batches of up to `rows` compact rows, and for interludes of `interlude_rows`;
-  /// all of their rows may be wanted. Larger batches allocate when they come.
+  /// all of their rows may be wanted. Larger batches, and all in
+  /// DedupMode::kRadixMlp, allocate when they come.
   void reserve(size_t rows, size_t interlude_rows);
 
   /// Where the time of forward_pass() has gone so far.
@@ -81,8 +82,9 @@ class Model {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What loading `config` would take, before it is loaded. `rows`: compact rows of a batch.
+/// What loading `config` would take, before it is loaded, and reserving as Model::reserve() does.
+/// The buffers that DedupMode::kRadixMlp needs besides are not in it.
 MemoryEstimate estimate_memory(const ModelConfig& config, const engine::GemmBackend& gemm,
-                               size_t rows);
+                               size_t rows, size_t interlude_rows);
 
 }  // namespace espalier::models

@@ -54,7 +54,7 @@ inline constexpr size_t kRowBlock = 1024;
 /// The same in batches of many rows, where a block reads so many keys that nobody should wait for a
 /// larger one (the pass can pause between blocks).
 inline constexpr size_t kRowBlockOfLongBatches = 256;
-inline constexpr size_t kLongBatchRows = 8192;
+inline constexpr size_t kLongBatchRows = 4096;
 
 /// C compact rows, W wanted rows, B rows of a block, L tokens of the longest sequence, H, Q, K and
 /// I as in LayerWeights.

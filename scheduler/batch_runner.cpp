@@ -13,6 +13,9 @@
 namespace espalier::scheduler {
 namespace {
 
+/// Short enough for std::string to hold without allocating.
+constexpr char kOutOfMemory[] = "out of memory";
+
 bool all_ended(std::span<const Ticket> tickets) {
   return std::all_of(tickets.begin(), tickets.end(),
                      [](const Ticket& ticket) { return ticket.request->ended(); });
@@ -33,7 +36,7 @@ void fulfil(const Ticket& ticket, const engine::BatchPlan& plan, engine::ConstMa
     ticket.request->fulfil(ticket.index, copy_hidden_states(plan, states, s, ticket.wanted()),
                            Clock::now());
   } catch (const std::bad_alloc&) {
-    ticket.request->fail({FailureKind::kCompute, "no memory for the result", {}});
+    ticket.request->fail({FailureKind::kCompute, kOutOfMemory, {}});
   }
 }
 
@@ -80,7 +83,11 @@ void BatchRunner::run(const Batch& batch, const Pause& pause) {
     return;
   }
   if (const std::optional<std::string> error = compute(batch, pause)) {
-    retry_in_halves(batch.tickets, *error, pause);
+    try {
+      retry_in_halves(batch.tickets, *error, pause);
+    } catch (const std::bad_alloc&) {
+      fail_all(batch.tickets, kOutOfMemory);  // those that are still open
+    }
   }
 }
 
@@ -109,7 +116,7 @@ std::optional<std::string> BatchRunner::compute(const Batch& batch, const Pause&
       throw std::logic_error("the forward pass returned a matrix of another shape");
     }
   } catch (const std::bad_alloc&) {
-    error = "not enough memory for the batch";
+    error = kOutOfMemory;
   } catch (const std::exception& exception) {
     error = exception.what();
   } catch (...) {
@@ -178,7 +185,7 @@ std::optional<std::string> BatchRunner::retry(std::span<const Ticket> tickets, c
       error = compute(retry_batch_, pause);
     }
   } catch (const std::bad_alloc&) {
-    error = "not enough memory for the batch";
+    error = kOutOfMemory;
   }
   retry_batch_.tickets.clear();
   return error;

@@ -13,6 +13,10 @@ size_t rows_in(double seconds, double rate, size_t at_least, const SchedulerLimi
 
 SchedulerLimits with_batch_rows(SchedulerLimits limits, size_t rows_max) {
   limits.batch_rows_max = rows_max;
+  // RadixMLP's attention computes every full row, shared or not.
+  if (limits.dedup == engine::DedupMode::kRadixMlp) {
+    limits.batch_full_rows_max = std::min(limits.batch_full_rows_max, rows_max);
+  }
   return limits;
 }
 

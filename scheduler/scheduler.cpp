@@ -40,8 +40,8 @@ void check_configuration(const std::vector<ModelPasses>& models, const Scheduler
   check(limits.sequence_tokens_max, "sequence_tokens_max");
   check(limits.queue_tickets_max, "queue_tickets_max");
   check(limits.interludes.length_ratio, "interludes.length_ratio");
-  if (!(limits.interludes.share_max >= 0 && limits.interludes.share_max <= 1)) {
-    throw std::invalid_argument("interludes.share_max must lie in 0 … 1");
+  if (!(limits.interludes.share_max >= 0 && limits.interludes.share_max < 1)) {
+    throw std::invalid_argument("interludes.share_max must be at least 0 and below 1");
   }
 }
 

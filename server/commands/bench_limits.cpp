@@ -40,7 +40,7 @@ std::vector<float> random_floats(size_t count, uint32_t seed) {
   return values;
 }
 
-/// Seconds of one product of 1 024 rows.
+/// Seconds of one product.
 double product_seconds(const engine::GemmBackend& gemm, engine::ThreadPool& pool, size_t rows,
                        size_t outputs, size_t inputs) {
   const std::vector<float> weights = random_floats(outputs * inputs, 1);
@@ -134,7 +134,11 @@ std::optional<double> amx_peak(engine::ThreadPool& pool) {
 
 double read_bandwidth(engine::ThreadPool& pool) {
   constexpr size_t kBytesPerThread = size_t{256} << 20U;
-  const size_t count = kBytesPerThread / sizeof(uint64_t);
+  constexpr size_t kBytesMax = size_t{4} << 30U;
+  constexpr size_t kBytesPerThreadMin = size_t{16} << 20U;
+  const size_t bytes =
+      std::max(kBytesPerThreadMin, std::min(kBytesPerThread, kBytesMax / pool.size()));
+  const size_t count = bytes / sizeof(uint64_t);
   const std::vector<uint64_t> memory(count * pool.size(), 1);
   std::vector<uint64_t> sums(pool.size());
   const double seconds = best_seconds(5, [&] {

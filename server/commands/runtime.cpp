@@ -20,9 +20,6 @@ constexpr size_t kDefaultInputTokensMax = 8192;
 /// Full rows of a batch cost no computing, but memory for their ids and maps.
 constexpr size_t kFullRowsPerCompactRow = 16;
 
-/// Rows of a short batch that runs within a long one: a guess; larger ones allocate.
-constexpr size_t kInterludeRows = 512;
-
 std::unique_ptr<models::Model> load_model(const std::filesystem::path& folder,
                                           std::shared_ptr<const engine::GemmBackend> gemm,
                                           std::shared_ptr<engine::ThreadPool> pool) {
@@ -79,6 +76,13 @@ engine::DedupMode dedup_mode(const Options& options) {
   return engine::DedupMode::kTrie;
 }
 
+ReservedRows reserved_rows(const Options& options, const models::ModelConfig& config) {
+  // As many rows as an input may always have that runs within a long batch; larger ones allocate.
+  const size_t interlude = scheduler::InterludeLimits().always_short_tokens;
+  const size_t batch = std::max(options.max_batch_tokens, input_tokens_max(options, config));
+  return {batch, std::min(batch, interlude)};
+}
+
 Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
     : folder_(model_folder(options)),
       gemm_(choose_gemm(options.gemm, number_format(options.dtype))),
@@ -96,7 +100,8 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
       std::max(limits.batch_full_rows_max, kFullRowsPerCompactRow * options.max_batch_tokens);
   limits.sequence_tokens_max = input_tokens_max(options, model_->config());
   limits.queue_tickets_max = options.max_queue;
-  model_->reserve(std::max(limits.batch_rows_max, limits.sequence_tokens_max), kInterludeRows);
+  const ReservedRows rows = reserved_rows(options, model_->config());
+  model_->reserve(rows.batch, rows.interlude);
   scheduler_ = std::make_unique<scheduler::Scheduler>(
       std::vector<scheduler::ModelPasses>{{&model_->forward_pass(), &model_->interlude_pass()}},
       limits, observer);

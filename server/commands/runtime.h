@@ -25,6 +25,14 @@ size_t input_tokens_max(const Options& options, const models::ModelConfig& confi
 
 engine::DedupMode dedup_mode(const Options& options);
 
+/// Rows that a model's memory is reserved for: of the largest batch, which may be one input, and of
+/// a short batch that runs within a long one.
+struct ReservedRows {
+  size_t batch = 0;
+  size_t interlude = 0;
+};
+ReservedRows reserved_rows(const Options& options, const models::ModelConfig& config);
+
 /// Members are destroyed in reverse order: the scheduler's threads end before the model goes.
 class Runtime {
  public:

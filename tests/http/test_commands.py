@@ -148,7 +148,7 @@ class RerankTest(CommandTest):
 
 
 class OutputTest(CommandTest):
-    COMMANDS = ("serve", "embed", "rerank", "tokenize", "inspect")
+    COMMANDS = ("serve", "embed", "rerank", "tokenize", "inspect", "bench")
 
     def test_empty_stdin_gives_empty_stdout(self):
         for command in (("embed",), ("tokenize",), ("rerank", "--query", "q")):
@@ -197,6 +197,50 @@ class OutputTest(CommandTest):
         self.assert_refused(run_espalier("serve", "--dedup", "some"), 2, "--dedup")
         self.assert_refused(run_espalier("serve", "--dtype", "f64"), 2, "--dtype")
         self.assert_refused(run_espalier("embed", "--prompt-name", "query", "--instruction", "x"), 2, "--instruction")
+
+
+class BenchTest(CommandTest):
+    def bench(self, *options, env=None):
+        done = run_espalier("bench", "--repeat", "2", *options, env=env, seconds_max=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_a_grid_gives_a_run_for_each_point_format_and_mode(self):
+        result = self.bench("--batch", "3,5", "--prefix", "0,20", "--suffix", "7", "--dtype", "f32,bf16,int8",
+                            "--dedup", "trie,radixmlp,off")
+        self.assertEqual(len(result["runs"]), 2 * 2 * 3 * 3)
+        for run in result["runs"]:
+            shared = run["batch"] * (run["prefix"] + run["suffix"]) if run["dedup"] == "off" else (
+                run["prefix"] + run["batch"] * run["suffix"])
+            self.assertEqual(run["tokens"], run["batch"] * (run["prefix"] + run["suffix"]))
+            self.assertEqual(run["compact_rows"], shared)
+            seconds = run["seconds"]
+            self.assertTrue(0 < seconds["min"] <= seconds["median"] <= seconds["max"])
+            self.assertAlmostEqual(run["tokens_per_second"] * seconds["median"], run["tokens"], delta=1e-3)
+            stages = run["stages"]
+            self.assertGreater(stages["gemm"], 0)
+            self.assertGreater(stages["attention"], 0)
+            self.assertEqual(stages["gather_scatter"] > 0, run["dedup"] == "radixmlp")
+            self.assertLessEqual(sum(stages.values()), seconds["max"] * 1.01)
+        self.assertEqual({run["dtype"] for run in result["runs"]}, {"f32", "bf16", "int8"})
+
+    def test_the_machine_and_its_limits_are_there(self):
+        result = self.bench("--batch", "2", "--prefix", "3", "--suffix", "3", "--dtype", "f32", "--dedup", "trie",
+                            "--threads", "1")
+        self.assertEqual(result["machine"]["threads"], 1)
+        self.assertRegex(result["machine"]["kernels"][0], r"^native f32 \(\w+ kernels\)$")
+        self.assertGreater(result["limits"]["read_gbps"], 0)
+        self.assertGreater(result["limits"]["gemm_gflops"]["f32"], 0)
+        self.assertIn("amx_peak_gflops", result["limits"])
+
+    def test_mistakes_in_lists_are_named(self):
+        for option, value, expected in (("--batch", "1,x", "'x' is not a whole number"),
+                                        ("--dtype", "f32,f64", "'f64' is not one of auto, f32, bf16, int8"),
+                                        ("--dedup", "", "'' is not one of trie, radixmlp, off"),
+                                        ("--batch", "0", "must be at least 1")):
+            done = run_espalier("bench", option, value)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(expected, done.stderr)
 
 
 class PrecedenceTest(CommandTest):

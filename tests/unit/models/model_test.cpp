@@ -186,8 +186,8 @@ TEST(Model, FolderFilesAreReadTogetherWithTheirComplaints) {
 TEST(Model, TheMemoryEstimateCountsWeightsTableAndActivations) {
   const ModelConfig config = read_model_config(ESPALIER_MINI_MODEL);
   const auto gemm = engine::make_native_gemm(engine::NumberFormat::kF32, engine::usable_isa());
-  const MemoryEstimate small = estimate_memory(config, *gemm, 100);
-  const MemoryEstimate large = estimate_memory(config, *gemm, 10000);
+  const MemoryEstimate small = estimate_memory(config, *gemm, 100, 1);
+  const MemoryEstimate large = estimate_memory(config, *gemm, 10000, 1);
   // 4 layers of (256·256 + 2·128·256 + 256·256 + 3·768·256) f32, and a little.
   const size_t matrices = 4 * (256 * 256 + 2 * 128 * 256 + 256 * 256 + 3 * 768 * 256) * 4;
   EXPECT_GE(small.packed_weights, matrices);

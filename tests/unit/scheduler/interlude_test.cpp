@@ -57,7 +57,7 @@ class InterludeTest : public ::testing::Test {
     limits_.batch_rows_max = 64;  // a long input runs alone
     limits_.interludes.after_seconds = 0;
     limits_.interludes.left_seconds = 0;
-    limits_.interludes.share_max = 1;
+    limits_.interludes.share_max = 0.999;
     main_.steps = kSteps;
     main_.before_run = [this](const engine::BatchPlan& plan) { record(plan); };
     main_.in_step = [this](size_t) { door_.pass(); };
