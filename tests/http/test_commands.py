@@ -244,7 +244,8 @@ class BenchTest(CommandTest):
 
 
 class PrecedenceTest(CommandTest):
-    """`espalier inspect` prints the dedup mode and, with the memory, the rows of a batch."""
+    """`espalier inspect` prints the dedup mode and, with the memory, the rows of a batch (or of one input, 2 048, if
+    those are more)."""
 
     def setUp(self):
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
@@ -263,16 +264,16 @@ class PrecedenceTest(CommandTest):
                 int(re.search(r"(?m)^memory .*batch of (\d+) rows", shown).group(1)))
 
     def test_flags_win_over_environment_over_file_over_defaults(self):
-        self.write('dedup = "off"\nmax-batch-tokens = 100\nport = 9000\n')
+        self.write('dedup = "off"\nmax-batch-tokens = 3000\nport = 9000\n')
         file = ("--config", self.file)
-        env = {"ESPALIER_DEDUP": "radixmlp", "ESPALIER_MAX_BATCH_TOKENS": "200"}
+        env = {"ESPALIER_DEDUP": "radixmlp", "ESPALIER_MAX_BATCH_TOKENS": "3200"}
         self.assertEqual(self.settings(), ("trie", 4096))
-        self.assertEqual(self.settings(*file), ("off", 100))
-        self.assertEqual(self.settings(env=env), ("radixmlp", 200))
-        self.assertEqual(self.settings(*file, env=env), ("radixmlp", 200))
-        self.assertEqual(self.settings(*file, "--max-batch-tokens", "300", env=env), ("radixmlp", 300))
-        self.assertEqual(self.settings(*file, "--dedup", "trie"), ("trie", 100))
-        self.assertEqual(self.settings(env={"ESPALIER_CONFIG": self.file}), ("off", 100))
+        self.assertEqual(self.settings(*file), ("off", 3000))
+        self.assertEqual(self.settings(env=env), ("radixmlp", 3200))
+        self.assertEqual(self.settings(*file, env=env), ("radixmlp", 3200))
+        self.assertEqual(self.settings(*file, "--max-batch-tokens", "3300", env=env), ("radixmlp", 3300))
+        self.assertEqual(self.settings(*file, "--dedup", "trie"), ("trie", 3000))
+        self.assertEqual(self.settings(env={"ESPALIER_CONFIG": self.file}), ("off", 3000))
 
     def test_serve_takes_its_port_from_the_environment(self):
         first = self.start()

@@ -1,8 +1,10 @@
 // What native backends promise beyond near answers: bits.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 
 #include "engine/gemm.h"
 #include "tests/unit/engine/gemm_backends.h"
@@ -188,6 +190,18 @@ float product_with(const std::vector<float>& weights) {
   backend->multiply(pool, x.view, *backend->pack(pool, std::span(&tensor.view, 1)), 0, {&y, 1, 1},
                     Into::kStore);
   return y;
+}
+
+TEST(NativeGemm, Int8RefusesMoreInputsThanItsSumsHold) {
+  ThreadPool pool(1);
+  const size_t inputs = size_t{INT32_MAX} / (255 * 127) + 1;
+  const std::vector<float> weights(inputs, 1.0f);
+  const TensorView tensor{DataType::kF32, {1, inputs}, std::as_bytes(std::span(weights))};
+  EXPECT_THROW((void)make_native_gemm(NumberFormat::kInt8, usable_isa())
+                   ->pack(pool, std::span(&tensor, 1)),
+               std::runtime_error);
+  EXPECT_NO_THROW((void)make_native_gemm(NumberFormat::kBf16, usable_isa())
+                      ->pack(pool, std::span(&tensor, 1)));
 }
 
 TEST(NativeGemm, Int8WeightsMayBeOfAnyMagnitude) {
