@@ -18,6 +18,8 @@ from espalier_server import BINARY, EspalierTest, random_inputs, run_espalier, t
 EMBEDDINGS = "/v1/embeddings"
 BLOCKER_TOKENS = 2000
 SLOW = ("--threads", "1", "--max-batch-tokens", "2048")  # one input of the blocker a batch
+# On a slow machine a pass of the blocker is long enough for short inputs to run within it; this one waits.
+TOO_LONG_TO_OVERTAKE = "salt " * (BLOCKER_TOKENS // 4)
 
 
 class LifecycleTest(EspalierTest):
@@ -130,7 +132,7 @@ class EndTest(LifecycleTest):
     def test_what_does_not_finish_in_the_drain_timeout_is_answered_503(self):
         server = self.start(*SLOW, "--drain-timeout", "1")
         blocker = self.block(server, 256)
-        waiting = [server.in_background(EMBEDDINGS, {"input": ["salt"] * 300}) for _ in range(2)]
+        waiting = [server.in_background(EMBEDDINGS, {"input": [TOO_LONG_TO_OVERTAKE] * 300}) for _ in range(2)]
         wait_until(lambda: server.waiting() >= 600, "two requests in the queue")
         server.send_signal()
         for request in [blocker, *waiting]:
@@ -172,7 +174,7 @@ class QueueTest(LifecycleTest):
     def test_a_client_that_goes_away_is_dropped_before_it_is_planned(self):
         server = self.start(*SLOW)
         blocker = self.block(server, 8)
-        body = json.dumps({"input": [f"never read {i}" for i in range(500)]}).encode()
+        body = json.dumps({"input": [f"never read {i} {TOO_LONG_TO_OVERTAKE}" for i in range(500)]}).encode()
         head = f"POST {EMBEDDINGS} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         with server.connect() as connection:
             connection.sendall(head + body)
@@ -189,7 +191,7 @@ class QueueTest(LifecycleTest):
     def test_time_is_up_for_the_running_and_for_the_waiting(self):
         server = self.start(*SLOW, "--request-timeout", "1")
         blocker = self.block(server, 256)
-        waiting = server.in_background("/v1/rerank", {"query": "salt", "documents": ["salt"]})
+        waiting = server.in_background("/v1/rerank", {"query": "salt", "documents": [TOO_LONG_TO_OVERTAKE]})
         for request in (blocker, waiting):
             self.assert_error(request.result(), 504)
         wait_until(lambda: server.waiting() == 0, "an empty queue")
