@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "engine/ceil_div.h"
 #include "engine/number_format.h"
 
 namespace espalier::engine {
@@ -22,8 +23,7 @@ inline constexpr size_t kActivationAlignment = 64;
 
 /// Bytes from row to row of a buffer of `cols` columns.
 constexpr size_t activation_stride(NumberFormat format, size_t cols) {
-  return (cols * bytes_of(format) + kActivationAlignment - 1) / kActivationAlignment *
-         kActivationAlignment;
+  return ceil_div(cols * bytes_of(format), kActivationAlignment) * kActivationAlignment;
 }
 
 template <typename Byte>

@@ -241,12 +241,9 @@ void swiglu_bf16(const float* tile, size_t rows, size_t columns, std::byte* y, s
 }  // namespace
 
 const GemmLoops ESPALIER_GEMM_LOOPS = {
-    .f32 = multiply_tile<F32>,
-    .bf16 = multiply_tile<Bf16>,
-    .int8 = multiply_tile<Int8>,
-    .tile_rows_f32 = kTileRows,
-    .tile_rows_bf16 = kTileRows,
-    .tile_rows_int8 = kTileRows,
+    .f32 = {multiply_tile<F32>, kTileRows},
+    .bf16 = {multiply_tile<Bf16>, kTileRows},
+    .int8 = {multiply_tile<Int8>, kTileRows},
     .begin = nothing,
     .end = nothing,
     .dequantise = dequantise,

@@ -41,6 +41,12 @@ struct ReadAhead {
 using TileProduct = void (*)(const std::byte* x, size_t x_stride, size_t rows,
                              const std::byte* panel, size_t groups, ReadAhead ahead, void* tile);
 
+/// One format's product, and the most rows that a call may have.
+struct TileKernel {
+  TileProduct product;
+  size_t tile_rows;
+};
+
 /// The part of an int8 panel that turns sums into values:
 /// value[r][c] = (sum[r][c] - zero_sums[c]) · weight_scales[c] · row_scales[r].
 struct PanelScales {
@@ -50,8 +56,7 @@ struct PanelScales {
 
 /// One instruction set's versions. Tiles are (rows × 32), rows next to each other.
 struct GemmLoops {
-  TileProduct f32, bf16, int8;
-  size_t tile_rows_f32, tile_rows_bf16, tile_rows_int8;
+  TileKernel f32, bf16, int8;
 
   /// Around a thread's products.
   void (*begin)();
@@ -71,6 +76,10 @@ struct GemmLoops {
   void (*swiglu_f32)(const float* tile, size_t rows, size_t columns, std::byte* y, size_t y_stride);
   void (*swiglu_bf16)(const float* tile, size_t rows, size_t columns, std::byte* y,
                       size_t y_stride);
+
+  const TileKernel& kernel(NumberFormat format) const {
+    return format == NumberFormat::kF32 ? f32 : format == NumberFormat::kBf16 ? bf16 : int8;
+  }
 };
 
 /// The loops for `isa`, which must be at most detected_isa().

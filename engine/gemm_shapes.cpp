@@ -55,6 +55,14 @@ MatrixShape gated_shape(NumberFormat format, const TensorView& gate, const Tenso
   return {2 * shape.outputs, shape.inputs};
 }
 
+std::vector<SourceRow> stacked_rows(std::span<const TensorView> stacked) {
+  std::vector<SourceRow> rows;
+  for (const TensorView& tensor : stacked) {
+    for (size_t row = 0; row < tensor.shape[0]; ++row) rows.push_back({&tensor, row});
+  }
+  return rows;
+}
+
 void check_product(NumberFormat format, ConstActivations x, const PackedMatrix& w,
                    size_t first_output, MutMatView y) {
   require(x.cols == w.inputs() && first_output <= w.outputs() &&

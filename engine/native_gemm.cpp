@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/aligned_buffer.h"
+#include "engine/ceil_div.h"
 #include "engine/gemm.h"
 #include "engine/gemm_loops_tables.h"
 #include "engine/gemm_shapes.h"
@@ -22,9 +24,6 @@ constexpr size_t kTasksPerThread = 2;
 
 /// With more tiles to a panel, the hardware's own prefetching is early enough.
 constexpr size_t kReadAheadTilesMax = 4;
-constexpr size_t kCacheLine = 64;
-
-constexpr size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
 /// Bytes of activations that a task works on: half of a second-level cache.
 size_t row_block_bytes() {
@@ -34,24 +33,6 @@ size_t row_block_bytes() {
     return cache > 0 ? std::max(kSmallest, static_cast<size_t>(cache) / 2) : kSmallest;
   }();
   return bytes;
-}
-
-/// One format's kernel.
-struct Kernel {
-  TileProduct product;
-  size_t tile_rows;
-};
-
-Kernel kernel_for(const GemmLoops& loops, NumberFormat format) {
-  switch (format) {
-    case NumberFormat::kF32:
-      return {loops.f32, loops.tile_rows_f32};
-    case NumberFormat::kBf16:
-      return {loops.bf16, loops.tile_rows_bf16};
-    case NumberFormat::kInt8:
-      return {loops.int8, loops.tile_rows_int8};
-  }
-  throw std::invalid_argument("unknown number format");
 }
 
 /// How one product is cut.
@@ -82,10 +63,7 @@ struct TilePlace {
 class NativeGemm final : public GemmBackend {
  public:
   NativeGemm(NumberFormat format, Isa isa)
-      : format_(format),
-        isa_(isa),
-        loops_(gemm_loops_for(isa)),
-        kernel_(kernel_for(loops_, format)) {}
+      : format_(format), isa_(isa), loops_(gemm_loops_for(isa)), kernel_(loops_.kernel(format)) {}
 
   std::string description() const override {
     return "native " + std::string(name_of(format_)) + " (" + std::string(name_of(isa_)) +
@@ -101,12 +79,8 @@ class NativeGemm final : public GemmBackend {
   std::unique_ptr<PackedMatrix> pack(ThreadPool& pool,
                                      std::span<const TensorView> stacked) const override {
     const MatrixShape shape = stacked_shape(format_, stacked);
-    std::vector<SourceRow> rows;
-    rows.reserve(shape.outputs);
-    for (const TensorView& tensor : stacked) {
-      for (size_t row = 0; row < tensor.shape[0]; ++row) rows.push_back({&tensor, row});
-    }
-    return std::make_unique<PackedPanels>(pool, format_, rows, shape.outputs, shape.inputs);
+    return std::make_unique<PackedPanels>(pool, format_, stacked_rows(stacked), shape.outputs,
+                                          shape.inputs);
   }
 
   /// Panels hold 16 gates, then the 16 ups that they multiply.
@@ -132,7 +106,8 @@ class NativeGemm final : public GemmBackend {
     const auto write = into == Into::kAdd ? loops_.add : loops_.store;
     const size_t end_output = first_output + y.cols;
     const size_t first_panel = first_output / kPanelWidth;
-    for_each_tile(pool, x, panels_of(w), first_panel, ceil_div(end_output, kPanelWidth),
+    for_each_tile(pool, x, packed_as<PackedPanels>(w), first_panel,
+                  ceil_div(end_output, kPanelWidth),
                   [&](const float* tile, const TilePlace& place) {
                     const size_t panel_begin = place.panel * kPanelWidth;
                     const size_t begin = std::max(first_output, panel_begin);
@@ -150,7 +125,7 @@ class NativeGemm final : public GemmBackend {
                       std::span<float> scratch) const override {
     check_gated_product(format_, x, w, y, scratch.size(), gated_scratch(y.rows, y.cols));
     if (y.rows == 0 || y.cols == 0) return;
-    const PackedPanels& panels = panels_of(w);
+    const PackedPanels& panels = packed_as<PackedPanels>(w);
     // A row must be whole before it can be quantised.
     const bool quantise = format_ == NumberFormat::kInt8;
     const bool to_bf16 = format_ == NumberFormat::kBf16;
@@ -177,12 +152,6 @@ class NativeGemm final : public GemmBackend {
   }
 
  private:
-  static const PackedPanels& panels_of(const PackedMatrix& w) {
-    const auto* const panels = dynamic_cast<const PackedPanels*>(&w);
-    if (panels == nullptr) throw std::invalid_argument("multiply: packed by another backend");
-    return *panels;
-  }
-
   /// finish(tile, place) for every tile of x · wᵀ in panels [first_panel, end_panel), as values.
   template <typename Finish>
   void for_each_tile(ThreadPool& pool, ConstActivations x, const PackedPanels& w,
@@ -217,7 +186,7 @@ class NativeGemm final : public GemmBackend {
     const size_t tiles_in_all = ceil_div(x.rows, kernel_.tile_rows);
     ReadAhead ahead;
     if (tiles_in_all <= kReadAheadTilesMax && next != nullptr) {
-      ahead = {next, kPanelWidth * 4 / kCacheLine / std::min<size_t>(tiles_in_all, 2)};
+      ahead = {next, kPanelWidth * 4 / kBufferAlignment / std::min<size_t>(tiles_in_all, 2)};
     }
     size_t rows = 0;
     for (size_t row = 0; row < x.rows; row += rows) {
@@ -226,8 +195,9 @@ class NativeGemm final : public GemmBackend {
       rows = tiles > 2 ? kernel_.tile_rows : ceil_div(x.rows - row, tiles);
       kernel_.product(x.row(row), x.stride, rows, w.panel(panel), w.groups(), ahead, tile);
       // The next tile brings in the other half, further ones nothing.
-      ahead = row == 0 && ahead.lines == 1 ? ReadAhead{ahead.from + w.groups() * kCacheLine, 1}
-                                           : ReadAhead{};
+      ahead = row == 0 && ahead.lines == 1
+                  ? ReadAhead{ahead.from + w.groups() * kBufferAlignment, 1}
+                  : ReadAhead{};
       if (format_ == NumberFormat::kInt8) {
         loops_.dequantise(tile, rows, w.scales(panel), x.scales + row);
       }
@@ -238,17 +208,15 @@ class NativeGemm final : public GemmBackend {
   NumberFormat format_;
   Isa isa_;
   const GemmLoops& loops_;
-  Kernel kernel_;
+  TileKernel kernel_;
 };
 
 #if defined(__x86_64__)
 const GemmLoops& amx_loops() {
   static const GemmLoops loops = [] {
     GemmLoops amx = kAvx512Bf16GemmLoops;
-    amx.bf16 = amx_bf16;
-    amx.int8 = amx_int8;
-    amx.tile_rows_bf16 = kTileRowsMax;
-    amx.tile_rows_int8 = kTileRowsMax;
+    amx.bf16 = {amx_bf16, kTileRowsMax};
+    amx.int8 = {amx_int8, kTileRowsMax};
     amx.begin = amx_begin;
     amx.end = amx_end;
     return amx;

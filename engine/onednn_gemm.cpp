@@ -22,6 +22,7 @@
 
 #include "engine/aligned_buffer.h"
 #include "engine/bf16.h"
+#include "engine/ceil_div.h"
 #include "engine/gemm.h"
 #include "engine/gemm_shapes.h"
 #include "engine/row_kernels.h"
@@ -37,8 +38,6 @@ constexpr size_t kBlockOutputs = 256;
 /// Numbers of rows that there are primitives for.
 constexpr size_t kBlockRows[] = {1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128};
 constexpr size_t kMostBlockRows = 128;
-
-constexpr size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
 constexpr size_t in_cache_lines(size_t bytes) {
   return ceil_div(bytes, kBufferAlignment) * kBufferAlignment;
@@ -186,11 +185,6 @@ class OneDnnMatrix final : public PackedMatrix {
   std::vector<float> weight_scales;
 };
 
-struct SourceRow {
-  const TensorView* tensor;
-  size_t row;
-};
-
 class OneDnnGemm final : public GemmBackend {
  public:
   explicit OneDnnGemm(NumberFormat format) : format_(format) {}
@@ -218,11 +212,7 @@ class OneDnnGemm final : public GemmBackend {
     auto packed = std::make_unique<OneDnnMatrix>();
     packed->shape = stacked_shape(format_, stacked);
     const auto [outputs, inputs] = packed->shape;
-    std::vector<SourceRow> rows;
-    rows.reserve(outputs);
-    for (const TensorView& tensor : stacked) {
-      for (size_t row = 0; row < tensor.shape[0]; ++row) rows.push_back({&tensor, row});
-    }
+    const std::vector<SourceRow> rows = stacked_rows(stacked);
     for (size_t first = 0; first < outputs; first += kBlockOutputs) {
       const size_t count = std::min(kBlockOutputs, outputs - first);
       auto products = products_for(count, inputs);
@@ -249,8 +239,7 @@ class OneDnnGemm final : public GemmBackend {
                 MutMatView y, Into into) const override {
     check_product(format_, x, w, first_output, y);
     if (y.rows == 0 || y.cols == 0) return;
-    const auto* const packed = dynamic_cast<const OneDnnMatrix*>(&w);
-    if (packed == nullptr) throw std::invalid_argument("multiply: packed by another backend");
+    const auto& packed = packed_as<OneDnnMatrix>(w);
     const size_t end_output = first_output + y.cols;
     const size_t first_block = first_output / kBlockOutputs;
     const size_t row_blocks = ceil_div(y.rows, kMostBlockRows);
@@ -262,7 +251,7 @@ class OneDnnGemm final : public GemmBackend {
       const size_t block = first_block + task / row_blocks;
       const size_t begin = std::max(first_output, block * kBlockOutputs);
       const size_t end = std::min(end_output, (block + 1) * kBlockOutputs);
-      multiply_block(x.row_range(row, rows), *packed, block, begin,
+      multiply_block(x.row_range(row, rows), packed, block, begin,
                      y.row_range(row, rows).col_range(begin - first_output, end - begin), into);
     });
   }

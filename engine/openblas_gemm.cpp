@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "engine/aligned_buffer.h"
+#include "engine/ceil_div.h"
 #include "engine/gemm.h"
 #include "engine/gemm_shapes.h"
 #include "engine/row_kernels.h"
@@ -19,8 +20,6 @@ constexpr size_t kRowsPerBlockMax = 512;
 /// must be worth its packing.
 constexpr size_t kColumnsPerBlockMin = 64;
 constexpr size_t kColumnGranularity = 16;
-
-constexpr size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
 class F32Matrix final : public PackedMatrix {
  public:
@@ -94,9 +93,7 @@ class OpenBlasGemm final : public GemmBackend {
                 MutMatView y, Into into) const override {
     check_product(format(), x, w, first_output, y);
     if (y.rows == 0 || y.cols == 0) return;
-    const auto* const packed = dynamic_cast<const F32Matrix*>(&w);
-    if (packed == nullptr) throw std::invalid_argument("multiply: packed by another backend");
-    const ConstMatView weights = packed->view().row_range(first_output, y.cols);
+    const ConstMatView weights = packed_as<F32Matrix>(w).view().row_range(first_output, y.cols);
     const ConstMatView rows(reinterpret_cast<const float*>(x.data), x.rows, x.cols,
                             x.stride / sizeof(float));
     const float beta = into == Into::kAdd ? 1.0f : 0.0f;

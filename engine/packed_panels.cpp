@@ -4,12 +4,11 @@
 #include <cstring>
 
 #include "engine/bf16.h"
+#include "engine/ceil_div.h"
 #include "engine/weight_quantisation.h"
 
 namespace espalier::engine {
 namespace {
-
-constexpr size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
 /// Whole rows of activations: see engine/gemm_loops.h.
 size_t groups_for(NumberFormat format, size_t inputs) {

@@ -11,14 +11,9 @@
 #include "engine/aligned_buffer.h"
 #include "engine/gemm.h"
 #include "engine/gemm_loops.h"
+#include "engine/gemm_shapes.h"
 
 namespace espalier::engine {
-
-/// A row of a tensor that becomes an output of a panel; `tensor` null: an output of zeros.
-struct SourceRow {
-  const TensorView* tensor = nullptr;
-  size_t row = 0;
-};
 
 class PackedPanels final : public PackedMatrix {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "engine/ceil_div.h"
 #include "engine/thread_pool.h"
 
 namespace espalier::models {
@@ -20,14 +21,14 @@ bool for_each_block(size_t rows, size_t block, const Body& body) {
 }
 
 /// Calls of for_each_block()'s body.
-constexpr size_t block_count(size_t rows, size_t block) { return (rows + block - 1) / block; }
+constexpr size_t block_count(size_t rows, size_t block) { return engine::ceil_div(rows, block); }
 
 /// Calls `body(row)` for every row, on the pool's threads. Rows do not depend on each other, so the
 /// result does not depend on the split.
 template <typename Body>
 void for_each_row(engine::ThreadPool& pool, size_t rows, const Body& body) {
   constexpr size_t kRowsPerTaskMax = 16;
-  const size_t share = (rows + pool.size() - 1) / pool.size();
+  const size_t share = engine::ceil_div(rows, pool.size());
   const size_t rows_per_task = std::clamp<size_t>(share, 1, kRowsPerTaskMax);
   pool.parallel_for(block_count(rows, rows_per_task), [&](size_t task, size_t) {
     const size_t end = std::min(rows, (task + 1) * rows_per_task);

@@ -19,6 +19,7 @@
 #include "engine/cpu_features.h"
 #include "models/model.h"
 #include "models/model_config.h"
+#include "scheduler/batch_runner.h"
 #include "server/commands/bench_batch.h"
 #include "server/commands/bench_limits.h"
 #include "server/commands/commands.h"
@@ -72,12 +73,6 @@ std::vector<std::string> words(const std::string& option, const std::string& lis
   return items;
 }
 
-engine::DedupMode mode_of(const std::string& dedup) {
-  Options options;
-  options.dedup = dedup;
-  return dedup_mode(options);
-}
-
 /// A model loaded in one format.
 struct LoadedModel {
   NumberFormat format;
@@ -103,9 +98,9 @@ models::StageSeconds difference(const models::StageSeconds& a, const models::Sta
 std::vector<float> answers(Run& run) {
   const ConstMatView states = run.model->model->forward_pass().run(run.plan, {});
   std::vector<float> values;
-  for (const engine::SequenceEnd& end : run.plan.ends) {
-    const auto at = std::ranges::lower_bound(run.plan.wanted_rows, end.row);
-    const auto row = states.row(static_cast<size_t>(at - run.plan.wanted_rows.begin()));
+  for (size_t s = 0; s < run.plan.ends.size(); ++s) {
+    const auto row =
+        scheduler::copy_hidden_states(run.plan, states, s, scheduler::WantedRows::kLast);
     values.insert(values.end(), row.begin(), row.end());
   }
   return values;
@@ -284,7 +279,7 @@ class Bench {
            words("dedup", options_.bench_dedups, {"trie", "radixmlp", "off"})) {
         runs.push_back({&loaded,
                         dedup,
-                        synthetic_plan(shape, loaded.model->config().vocab_size, mode_of(dedup)),
+                        synthetic_plan(shape, loaded.model->config().vocab_size, dedup_mode(dedup)),
                         {},
                         {}});
       }

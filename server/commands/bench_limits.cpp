@@ -102,10 +102,7 @@ double gemm_rate(const engine::GemmBackend& gemm, engine::ThreadPool& pool,
 
 double kernel_peak(NumberFormat format, engine::ThreadPool& pool) {
   const engine::GemmLoops& loops = engine::gemm_loops_for(engine::usable_isa());
-  const auto [product, rows] =
-      format == NumberFormat::kF32    ? std::pair(loops.f32, loops.tile_rows_f32)
-      : format == NumberFormat::kBf16 ? std::pair(loops.bf16, loops.tile_rows_bf16)
-                                      : std::pair(loops.int8, loops.tile_rows_int8);
+  const auto [product, rows] = loops.kernel(format);
   constexpr size_t kGroups = 64;  // an 8 KiB panel
   constexpr size_t kProducts = 50000;
   const double seconds = on_all_threads(pool, [&, product = product, rows = rows] {

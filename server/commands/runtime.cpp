@@ -70,9 +70,9 @@ size_t input_tokens_max(const Options& options, const models::ModelConfig& confi
   return options.max_input_tokens;
 }
 
-engine::DedupMode dedup_mode(const Options& options) {
-  if (options.dedup == "off") return engine::DedupMode::kOff;
-  if (options.dedup == "radixmlp") return engine::DedupMode::kRadixMlp;
+engine::DedupMode dedup_mode(const std::string& dedup) {
+  if (dedup == "off") return engine::DedupMode::kOff;
+  if (dedup == "radixmlp") return engine::DedupMode::kRadixMlp;
   return engine::DedupMode::kTrie;
 }
 
@@ -94,7 +94,7 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
   model_ = load_model(folder_, gemm_, pool_);
 
   scheduler::SchedulerLimits limits;
-  limits.dedup = dedup_mode(options);
+  limits.dedup = dedup_mode(options.dedup);
   limits.batch_rows_max = options.max_batch_tokens;
   limits.batch_full_rows_max =
       std::max(limits.batch_full_rows_max, kFullRowsPerCompactRow * options.max_batch_tokens);

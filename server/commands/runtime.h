@@ -23,7 +23,8 @@ std::filesystem::path model_folder(const Options& options);
 /// maximum.
 size_t input_tokens_max(const Options& options, const models::ModelConfig& config);
 
-engine::DedupMode dedup_mode(const Options& options);
+/// The mode that `dedup` ("trie", "radixmlp", "off") names.
+engine::DedupMode dedup_mode(const std::string& dedup);
 
 /// Rows that a model's memory is reserved for: of the largest batch, which may be one input, and of
 /// a short batch that runs within a long one.
