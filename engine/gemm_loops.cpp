@@ -8,8 +8,8 @@
 #endif
 
 #include "engine/bf16.h"
-#include "engine/fast_exp.h"
 #include "engine/gemm_loops_tables.h"
+#include "engine/row_formulas.h"
 
 namespace espalier::engine {
 namespace {
@@ -181,8 +181,7 @@ void dequantise(void* tile, size_t rows, const PanelScales& scales, const float*
     float values[kPanelWidth];
     __builtin_memcpy(sums, row, sizeof(sums));
     for (size_t c = 0; c < kPanelWidth; ++c) {
-      values[c] = static_cast<float>(sums[c] - scales.zero_sums[c]) * scales.weight_scales[c] *
-                  row_scales[r];
+      values[c] = dequantised(sums[c], scales.zero_sums[c], scales.weight_scales[c], row_scales[r]);
     }
     __builtin_memcpy(row, values, sizeof(values));
   }
@@ -208,7 +207,7 @@ constexpr size_t kHalf = kPanelWidth / 2;
 
 [[gnu::always_inline]] inline void swiglu_row(const float* __restrict tile, float* __restrict out) {
   for (size_t i = 0; i < kHalf; ++i) {
-    out[i] = tile[i] / (1.0f + fast_exp(-tile[i])) * tile[kHalf + i];
+    out[i] = swiglu_of(tile[i], tile[kHalf + i]);
   }
 }
 

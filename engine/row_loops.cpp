@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "engine/bf16.h"
-#include "engine/fast_exp.h"
+#include "engine/row_formulas.h"
 #include "engine/row_loops_tables.h"
 
 namespace espalier::engine {
@@ -99,7 +99,7 @@ void dequantise(const int32_t* __restrict sums, const int32_t* __restrict zero_s
                 const float* __restrict weight_scales, float row_scale, size_t n,
                 float* __restrict out) {
   for (size_t i = 0; i < n; ++i) {
-    out[i] = static_cast<float>(sums[i] - zero_sums[i]) * weight_scales[i] * row_scale;
+    out[i] = dequantised(sums[i], zero_sums[i], weight_scales[i], row_scale);
   }
 }
 
@@ -109,7 +109,7 @@ void add(float* __restrict x, const float* __restrict y, size_t n) {
 
 void swiglu(const float* __restrict gate, const float* __restrict up, size_t n,
             float* __restrict out) {
-  for (size_t i = 0; i < n; ++i) out[i] = gate[i] / (1.0f + fast_exp(-gate[i])) * up[i];
+  for (size_t i = 0; i < n; ++i) out[i] = swiglu_of(gate[i], up[i]);
 }
 
 void rope(float* __restrict head, const float* __restrict cos, const float* __restrict sin,
