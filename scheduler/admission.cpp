@@ -52,6 +52,11 @@ Failure AdmissionControl::queue_full(size_t tickets, const QueueDepth& depth) co
           std::chrono::seconds(static_cast<int64_t>(seconds))};
 }
 
+double AdmissionControl::predicted_seconds(size_t tokens) const {
+  const double rate = tokens_per_second_.load(std::memory_order_relaxed);
+  return rate > 0 ? static_cast<double>(tokens) / rate : 0;
+}
+
 void AdmissionControl::observe_batch(size_t tokens, double seconds) {
   if (seconds <= 0) {
     return;  // too quick for the clock: says nothing

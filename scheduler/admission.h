@@ -23,6 +23,9 @@ class AdmissionControl {
   /// the time in which, at the observed rate, enough of the backlog will have left; at least 1 s.
   Failure queue_full(size_t tickets, const QueueDepth& depth) const;
 
+  /// How long `tokens` take at the observed rate; 0 if none has been observed.
+  double predicted_seconds(size_t tokens) const;
+
   /// A batch of `tokens` full rows took `seconds`.
   void observe_batch(size_t tokens, double seconds);
 

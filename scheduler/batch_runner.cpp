@@ -133,6 +133,7 @@ std::optional<std::string> BatchRunner::compute(const Batch& batch, const Pause&
     report.sequences = batch.tickets.size();
     report.full_rows = batch.full_rows;
     report.compact_rows = batch.plan.compact_rows();
+    report.plan = &batch.plan;
     report.plan_seconds = batch.plan_seconds;
     report.compute_seconds = seconds;
     report.failed = error.has_value();

@@ -26,6 +26,8 @@ struct Sequence {
 struct Submission {
   size_t model = 0;     // index into the scheduler's models
   uint64_t tenant = 0;  // sequences of different tenants never share rows
+  uint64_t client = 0;  // clients that wait at the same time get fair shares of the machine
+  double weight = 1;    // of the client's share, against those of others; > 0
   std::vector<Sequence> sequences;
   Clock::time_point deadline = Clock::time_point::max();
 };

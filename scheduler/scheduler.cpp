@@ -126,4 +126,8 @@ DrainReport Scheduler::drain(std::chrono::milliseconds timeout) {
 
 QueueDepth Scheduler::queue_depth() const { return impl_->queue->depth(); }
 
+double Scheduler::predicted_seconds(size_t tokens) const {
+  return impl_->admission.predicted_seconds(impl_->queue->depth().tokens + tokens);
+}
+
 }  // namespace espalier::scheduler

@@ -38,7 +38,11 @@ struct SchedulerLimits {
   size_t batch_rows_max = 4096;        // compact rows of a batch (full rows for kOff)
   size_t batch_full_rows_max = 65536;  // full rows of a batch, in any mode
   size_t sequence_tokens_max = 8192;   // tokens of one sequence; one larger than a batch runs alone
-  size_t queue_tickets_max = 16384;    // sequences waiting; a request with more can never fit
+  size_t batch_sequences_max = 4096;   // of a batch
+  double batch_seconds_max = 1;        // predicted compute time of a batch
+  std::chrono::milliseconds batch_window{0};  // an idle worker waits so long for more to come
+  size_t queue_tickets_max = 16384;  // sequences waiting; a request with more can never fit
+  size_t queue_tokens_max = size_t{1} << 21U;  // tokens of sequences waiting; likewise
   InterludeLimits interludes;
 };
 
@@ -54,14 +58,31 @@ struct ModelPasses {
   engine::ForwardPass* interlude;
 };
 
+/// Why a batch took in no more.
+enum class BatchClosed : uint8_t {
+  kQueueEmpty,  // nothing else was waiting that could go with it
+  kRows,        // batch_rows_max or batch_full_rows_max
+  kSequences,   // batch_sequences_max
+  kSeconds,     // batch_seconds_max
+};
+
 /// What one finished batch was, for metrics and logs.
 struct BatchReport {
   size_t model = 0;
   size_t sequences = 0;
-  size_t full_rows = 0;     // tokens of all its sequences
-  size_t compact_rows = 0;  // rows that were computed
+  size_t full_rows = 0;                     // tokens of all its sequences
+  size_t compact_rows = 0;                  // rows that were computed
+  const engine::BatchPlan* plan = nullptr;  // what ran; never null, valid during the call
+  BatchClosed closed = BatchClosed::kQueueEmpty;
+  size_t refinements = 0;            // times that it was planned anew because the queue changed
+  Clock::time_point plan_started{};  // the last time,
+  Clock::time_point plan_ended{};    // … before the worker took it
+  Clock::time_point pass_started{};
+  Clock::time_point pass_ended{};
   double plan_seconds = 0;
-  double compute_seconds = 0;  // without the interludes in its pauses
+  double idle_seconds = 0;       // that the worker stood still before it although tickets waited
+  double predicted_seconds = 0;  // by the cost model, when it was planned; 0: not known yet
+  double compute_seconds = 0;    // without the interludes in its pauses
   bool failed = false;
   bool abandoned = false;  // it was stopped on the way: nobody wanted it any more
   bool interlude = false;  // it ran in a pause of another batch, and is reported before that one
@@ -121,6 +142,10 @@ class Scheduler {
   DrainReport drain(std::chrono::milliseconds timeout);
 
   QueueDepth queue_depth() const;
+
+  /// How long what waits, and `tokens` more, will take at the rate of late; 0 if nothing has run
+  /// yet.
+  double predicted_seconds(size_t tokens) const;
 
  private:
   struct Impl;
