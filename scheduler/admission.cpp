@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace espalier::scheduler {
 namespace {
@@ -13,42 +14,58 @@ constexpr double kRetryAfterSecondsMax = 600;
 
 }  // namespace
 
-std::optional<Failure> AdmissionControl::never_fits(const Submission& submission) const {
-  const size_t tickets = submission.sequences.size();
-  if (tickets > limits_.queue_tickets_max) {
-    return Failure{FailureKind::kNeverFits,
-                   "the request has " + std::to_string(tickets) +
-                       " inputs, more than the server's queue holds (" +
-                       std::to_string(limits_.queue_tickets_max) + ")",
-                   {}};
+QueueDepth demand_of(const Submission& submission) {
+  QueueDepth demand;
+  demand.tickets = submission.sequences.size();
+  for (const Sequence& sequence : submission.sequences) {
+    demand.tokens += sequence.token_ids.size();
   }
-  for (size_t i = 0; i < tickets; ++i) {
+  return demand;
+}
+
+std::optional<Failure> AdmissionControl::never_fits(const Submission& submission) const {
+  const auto refuse = [](std::string message) {
+    return Failure{FailureKind::kNeverFits, std::move(message), {}};
+  };
+  const QueueDepth demand = demand_of(submission);
+  if (demand.tickets > limits_.queue_tickets_max) {
+    return refuse("the request has " + std::to_string(demand.tickets) +
+                  " inputs, more than the server's queue holds (" +
+                  std::to_string(limits_.queue_tickets_max) + "); send fewer at once");
+  }
+  for (size_t i = 0; i < demand.tickets; ++i) {
     const size_t tokens = submission.sequences[i].token_ids.size();
     if (tokens > limits_.sequence_tokens_max) {
-      return Failure{FailureKind::kNeverFits,
-                     "input " + std::to_string(i) + " has " + std::to_string(tokens) +
-                         " tokens, more than the server takes (" +
-                         std::to_string(limits_.sequence_tokens_max) + ")",
-                     {}};
+      return refuse("input " + std::to_string(i) + " has " + std::to_string(tokens) +
+                    " tokens, more than the server takes (" +
+                    std::to_string(limits_.sequence_tokens_max) + ")");
     }
+  }
+  if (demand.tokens > limits_.queue_tokens_max) {
+    return refuse("the request has " + std::to_string(demand.tokens) +
+                  " tokens, more than the server's queue holds (" +
+                  std::to_string(limits_.queue_tokens_max) + "); send fewer inputs at once");
   }
   return std::nullopt;
 }
 
-Failure AdmissionControl::queue_full(size_t tickets, const QueueDepth& depth) const {
-  double seconds = kRetryAfterSecondsMin;
-  const double rate = tokens_per_second_.load(std::memory_order_relaxed);
-  if (rate > 0 && depth.tickets > 0) {
-    const size_t free =
-        limits_.queue_tickets_max - std::min(depth.tickets, limits_.queue_tickets_max);
-    const auto must_leave = static_cast<double>(tickets - std::min(tickets, free));
+Failure AdmissionControl::queue_full(const QueueDepth& demand, const QueueDepth& depth) const {
+  // How much must leave before `wanted` more fit.
+  const auto excess = [](size_t held, size_t wanted, size_t max) {
+    return held + wanted > max ? static_cast<double>(held + wanted - max) : 0.0;
+  };
+  double tokens = excess(depth.tokens, demand.tokens, limits_.queue_tokens_max);
+  if (depth.tickets > 0) {
     const double tokens_per_ticket =
         static_cast<double>(depth.tokens) / static_cast<double>(depth.tickets);
-    seconds = std::ceil(must_leave * tokens_per_ticket / rate);
+    tokens = std::max(tokens, tokens_per_ticket *
+                                  excess(depth.tickets, demand.tickets, limits_.queue_tickets_max));
   }
-  seconds = std::clamp(seconds, kRetryAfterSecondsMin, kRetryAfterSecondsMax);
+  const double seconds = std::clamp(std::ceil(predicted_seconds(static_cast<size_t>(tokens))),
+                                    kRetryAfterSecondsMin, kRetryAfterSecondsMax);
   return {FailureKind::kQueueFull,
-          "the queue is full: " + std::to_string(depth.tickets) + " inputs are waiting",
+          "the queue is full: " + std::to_string(depth.tickets) + " inputs of " +
+              std::to_string(depth.tokens) + " tokens are waiting",
           std::chrono::seconds(static_cast<int64_t>(seconds))};
 }
 

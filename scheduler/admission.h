@@ -12,6 +12,9 @@
 
 namespace espalier::scheduler {
 
+/// What `submission` adds to the queue.
+QueueDepth demand_of(const Submission& submission);
+
 class AdmissionControl {
  public:
   explicit AdmissionControl(const SchedulerLimits& limits) : limits_(limits) {}
@@ -19,9 +22,9 @@ class AdmissionControl {
   /// Why `submission` could never be computed here (kNeverFits), if so.
   std::optional<Failure> never_fits(const Submission& submission) const;
 
-  /// The answer to `tickets` sequences that find `depth` in the queue (kQueueFull): retry_after is
-  /// the time in which, at the observed rate, enough of the backlog will have left; at least 1 s.
-  Failure queue_full(size_t tickets, const QueueDepth& depth) const;
+  /// The answer to a `demand` that finds `depth` in the queue (kQueueFull): retry_after is the time
+  /// in which, at the observed rate, enough of the backlog will have left; at least 1 s.
+  Failure queue_full(const QueueDepth& demand, const QueueDepth& depth) const;
 
   /// How long `tokens` take at the observed rate; 0 if none has been observed.
   double predicted_seconds(size_t tokens) const;

@@ -5,17 +5,27 @@
 #include <vector>
 
 #include "engine/batch_plan.h"
+#include "scheduler/batch_policy.h"
+#include "scheduler/pass_work.h"
 #include "scheduler/ticket.h"
 
 namespace espalier::scheduler {
 
 struct Batch {
-  size_t model = 0;
-  std::vector<Ticket> tickets;  // in the order of plan.ends
+  Choice choice;         // its tickets are in the order of plan.ends
+  uint64_t version = 0;  // of the queue, that it was chosen from
   engine::BatchPlan plan;
+  PassWork work;
   size_t full_rows = 0;
-  size_t longest = 0;  // tokens of its longest sequence
-  double plan_seconds = 0;
+  size_t longest = 0;                // tokens of its longest sequence
+  Clock::time_point oldest{};        // admission of the ticket that has waited longest
+  size_t refinements = 0;            // times that it was planned anew
+  Clock::time_point plan_started{};  // the last time
+  Clock::time_point plan_ended{};
+  double predicted_seconds = 0;  // 0: not known yet
+
+  const std::vector<Ticket>& tickets() const { return choice.tickets; }
+  size_t model() const { return choice.model; }
 };
 
 }  // namespace espalier::scheduler

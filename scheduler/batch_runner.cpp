@@ -70,41 +70,43 @@ HiddenStates copy_hidden_states(const engine::BatchPlan& plan, engine::ConstMatV
 }
 
 BatchRunner::BatchRunner(std::vector<engine::ForwardPass*> passes, PassRole role,
-                         const SchedulerLimits& limits, AdmissionControl& admission,
+                         engine::DedupMode dedup, CostModels& costs, AdmissionControl& admission,
                          SchedulerObserver* observer)
     : passes_(std::move(passes)),
       role_(role),
+      costs_(costs),
       admission_(admission),
       observer_(observer),
-      retry_planner_(limits) {}
+      retry_planner_(dedup, costs) {}
 
 void BatchRunner::run(const Batch& batch, const Pause& pause) {
-  if (all_ended(batch.tickets)) {
+  if (all_ended(batch.tickets())) {
     return;
   }
   if (const std::optional<std::string> error = compute(batch, pause)) {
     try {
-      retry_in_halves(batch.tickets, *error, pause);
+      retry_in_halves(batch.tickets(), *error, pause);
     } catch (const std::bad_alloc&) {
-      fail_all(batch.tickets, kOutOfMemory);  // those that are still open
+      fail_all(batch.tickets(), kOutOfMemory);  // those that are still open
     }
   }
 }
 
 /// One forward pass; fulfils the tickets, or says what failed and leaves them open.
 std::optional<std::string> BatchRunner::compute(const Batch& batch, const Pause& pause) {
-  engine::ForwardPass* const pass = passes_[batch.model];
+  engine::ForwardPass* const pass = passes_[batch.model()];
   if (pass == nullptr) {
-    programmer_error("a batch for a model that has no pass here", batch.model, passes_.size());
+    programmer_error("a batch for a model that has no pass here", batch.model(), passes_.size());
   }
-  PassPace pace(Clock::now());
+  const Clock::time_point started = Clock::now();
+  PassPace pace(started);
   bool abandoned = false;
   const auto progress = [&](size_t steps_done, size_t steps) {
-    if (pause && !all_ended(batch.tickets)) {
+    if (pause && !all_ended(batch.tickets())) {
       pace.reached(steps_done, steps, Clock::now());
       pause(batch, pace);
     }
-    abandoned = all_ended(batch.tickets);
+    abandoned = all_ended(batch.tickets());
     return !abandoned;
   };
   std::optional<std::string> error;
@@ -125,28 +127,48 @@ std::optional<std::string> BatchRunner::compute(const Batch& batch, const Pause&
   const double seconds = pace.own_seconds_until(Clock::now());
   if (!error && !abandoned) {
     admission_.observe_batch(batch.full_rows, seconds);
+    costs_[batch.model()].observe(batch.work, seconds);
   }
   // Before the tickets: whoever sees a result sees it counted.
-  if (observer_ != nullptr) {
-    BatchReport report;
-    report.model = batch.model;
-    report.sequences = batch.tickets.size();
-    report.full_rows = batch.full_rows;
-    report.compact_rows = batch.plan.compact_rows();
-    report.plan = &batch.plan;
-    report.plan_seconds = batch.plan_seconds;
-    report.compute_seconds = seconds;
-    report.failed = error.has_value();
-    report.abandoned = abandoned;
-    report.interlude = role_ == PassRole::kInterlude;
-    observer_->on_batch(report);
-  }
+  report(batch, started, seconds, error.has_value(), abandoned);
   if (!error && !abandoned) {
-    for (size_t s = 0; s < batch.tickets.size(); ++s) {
-      fulfil(batch.tickets[s], batch.plan, states, s);
+    for (size_t s = 0; s < batch.tickets().size(); ++s) {
+      fulfil(batch.tickets()[s], batch.plan, states, s);
     }
   }
   return error;
+}
+
+void BatchRunner::report(const Batch& batch, Clock::time_point started, double seconds, bool failed,
+                         bool abandoned) {
+  const Clock::time_point ended = Clock::now();
+  // Interludes are no gap: the pass that they interrupt has not ended.
+  const Clock::time_point ready = std::max(last_ended_, batch.oldest);
+  const double idle = last_ended_ == Clock::time_point{} ? 0 : seconds_between(ready, started);
+  last_ended_ = ended;
+  if (observer_ == nullptr) {
+    return;
+  }
+  BatchReport report;
+  report.model = batch.model();
+  report.sequences = batch.tickets().size();
+  report.full_rows = batch.full_rows;
+  report.compact_rows = batch.plan.compact_rows();
+  report.plan = &batch.plan;
+  report.closed = batch.choice.closed;
+  report.refinements = batch.refinements;
+  report.plan_started = batch.plan_started;
+  report.plan_ended = batch.plan_ended;
+  report.pass_started = started;
+  report.pass_ended = ended;
+  report.plan_seconds = seconds_between(batch.plan_started, batch.plan_ended);
+  report.idle_seconds = role_ == PassRole::kMain ? std::max(0.0, idle) : 0;
+  report.predicted_seconds = batch.predicted_seconds;
+  report.compute_seconds = seconds;
+  report.failed = failed;
+  report.abandoned = abandoned;
+  report.interlude = role_ == PassRole::kInterlude;
+  observer_->on_batch(report);
 }
 
 void BatchRunner::retry_in_halves(std::span<const Ticket> tickets, const std::string& error,
@@ -178,17 +200,17 @@ void BatchRunner::retry_in_halves(std::span<const Ticket> tickets, const std::st
 std::optional<std::string> BatchRunner::retry(std::span<const Ticket> tickets, const Pause& pause) {
   std::optional<std::string> error;
   try {
-    retry_batch_.tickets.clear();
-    std::copy_if(tickets.begin(), tickets.end(), std::back_inserter(retry_batch_.tickets),
+    retry_batch_.choice.tickets.clear();
+    std::copy_if(tickets.begin(), tickets.end(), std::back_inserter(retry_batch_.choice.tickets),
                  [](const Ticket& ticket) { return !ticket.request->ended(); });
-    if (!retry_batch_.tickets.empty()) {
+    if (!retry_batch_.choice.tickets.empty()) {
       retry_planner_.plan_tickets(retry_batch_);
       error = compute(retry_batch_, pause);
     }
   } catch (const std::bad_alloc&) {
     error = kOutOfMemory;
   }
-  retry_batch_.tickets.clear();
+  retry_batch_.choice.tickets.clear();
   return error;
 }
 

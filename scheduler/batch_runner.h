@@ -40,15 +40,16 @@ class BatchRunner {
 
   /// `passes` by model, null where no batch will come. All must outlive the runner; `observer` may
   /// be null.
-  BatchRunner(std::vector<engine::ForwardPass*> passes, PassRole role,
-              const SchedulerLimits& limits, AdmissionControl& admission,
-              SchedulerObserver* observer);
+  BatchRunner(std::vector<engine::ForwardPass*> passes, PassRole role, engine::DedupMode dedup,
+              CostModels& costs, AdmissionControl& admission, SchedulerObserver* observer);
 
   /// Fulfils or fails every ticket of `batch`, or leaves them if all requests have ended; a batch
   /// of which that is known beforehand is not run. `pause` may be empty.
   void run(const Batch& batch, const Pause& pause);
 
  private:
+  void report(const Batch& batch, Clock::time_point started, double seconds, bool failed,
+              bool abandoned);
   std::optional<std::string> compute(const Batch& batch, const Pause& pause);
   void retry_in_halves(std::span<const Ticket> tickets, const std::string& error,
                        const Pause& pause);
@@ -56,10 +57,12 @@ class BatchRunner {
 
   std::vector<engine::ForwardPass*> passes_;
   PassRole role_;
+  CostModels& costs_;
   AdmissionControl& admission_;
   SchedulerObserver* observer_;
   Planner retry_planner_;
   Batch retry_batch_;
+  Clock::time_point last_ended_{};
 };
 
 /// The hidden states that sequence `s` of `plan` wants, taken from `states`, the (W × H) result for

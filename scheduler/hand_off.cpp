@@ -2,10 +2,7 @@
 
 #include <utility>
 
-#include "scheduler/programmer_error.h"
-
 namespace espalier::scheduler {
-
 namespace {
 
 constexpr size_t kBatches = 2;
@@ -13,6 +10,7 @@ constexpr size_t kBatches = 2;
 }  // namespace
 
 HandOff::HandOff() {
+  spares_.reserve(kBatches);
   for (size_t i = 0; i < kBatches; ++i) {
     spares_.push_back(std::make_unique<Batch>());
   }
@@ -20,33 +18,39 @@ HandOff::HandOff() {
 
 std::unique_ptr<Batch> HandOff::wait_for_spare() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return closed_ || (slot_ == nullptr && !resting_); });
+  changed_.wait(lock, [this] { return closed_ || (slot_ == nullptr && !spares_.empty()); });
   if (closed_) {
     return nullptr;
   }
-  if (spares_.empty()) {
-    programmer_error("more batches were asked for than travel");
-  }
   std::unique_ptr<Batch> batch = std::move(spares_.back());
   spares_.pop_back();
-  planning_ = true;
   return batch;
+}
+
+Wanted HandOff::wait_until_wanted() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return closed_ || wanted_soon_ || wanted_now_; });
+  if (closed_) {
+    return Wanted::kNever;
+  }
+  return wanted_now_ ? Wanted::kNow : Wanted::kSoon;
 }
 
 void HandOff::put(std::unique_ptr<Batch> batch) {
   const std::lock_guard lock(mutex_);
-  if (batch->tickets.empty()) {
-    spares_.push_back(std::move(batch));
-  } else {
-    slot_ = std::move(batch);
-  }
-  planning_ = false;
+  slot_ = std::move(batch);
+  wanted_soon_ = false;
+  wanted_now_ = false;
   changed_.notify_all();
 }
 
 std::unique_ptr<Batch> HandOff::take() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return closed_ || slot_ != nullptr; });
+  if (slot_ == nullptr) {
+    wanted_now_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return closed_ || slot_ != nullptr; });
+  }
   if (closed_) {
     return nullptr;
   }
@@ -54,22 +58,18 @@ std::unique_ptr<Batch> HandOff::take() {
   return std::move(slot_);
 }
 
+void HandOff::want_soon() {
+  const std::lock_guard lock(mutex_);
+  if (slot_ == nullptr && !wanted_soon_) {
+    wanted_soon_ = true;
+    changed_.notify_all();
+  }
+}
+
 void HandOff::give_back(std::unique_ptr<Batch> batch) {
-  batch->tickets.clear();  // outside the lock: may free the requests
+  batch->choice.clear();  // outside the lock: may free the requests
   const std::lock_guard lock(mutex_);
   spares_.push_back(std::move(batch));
-}
-
-std::unique_ptr<Batch> HandOff::recall() {
-  std::unique_lock lock(mutex_);
-  resting_ = true;
-  changed_.wait(lock, [this] { return !planning_; });
-  return std::move(slot_);
-}
-
-void HandOff::resume() {
-  const std::lock_guard lock(mutex_);
-  resting_ = false;
   changed_.notify_all();
 }
 

@@ -1,30 +1,20 @@
 #include "scheduler/interlude_planner.h"
 
-#include <memory>
-#include <utility>
-
 namespace espalier::scheduler {
 
 bool InterludePlanner::next(const InterludeBudget& budget, Batch& batch) {
-  if (!recalled_) {
-    recall_planned_batch();
+  const BatchRules rules = interlude_rules(limits_, budget);
+  batch.refinements = 0;
+  while (queue_.has_tickets()) {
+    if (!planner_.plan_next(queue_, rules, Clock::now(), batch)) {
+      return false;
+    }
+    if (queue_.dispatch(batch.choice)) {
+      mark_taken(batch, Clock::now());
+      return true;
+    }
   }
-  return queue_.has_tickets() && planner_.plan_interlude(queue_, budget, batch);
-}
-
-void InterludePlanner::recall_planned_batch() {
-  recalled_ = true;
-  if (std::unique_ptr<Batch> planned = hand_off_.recall()) {
-    queue_.put_back(planned->tickets);
-    hand_off_.give_back(std::move(planned));
-  }
-}
-
-void InterludePlanner::pass_ended() {
-  if (recalled_) {
-    recalled_ = false;
-    hand_off_.resume();
-  }
+  return false;
 }
 
 }  // namespace espalier::scheduler

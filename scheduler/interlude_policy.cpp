@@ -11,15 +11,6 @@ size_t rows_in(double seconds, double rate, size_t at_least, const SchedulerLimi
   return std::max(at_least, static_cast<size_t>(rows));
 }
 
-SchedulerLimits with_batch_rows(SchedulerLimits limits, size_t rows_max) {
-  limits.batch_rows_max = rows_max;
-  // RadixMLP's attention computes every full row, shared or not.
-  if (limits.dedup == engine::DedupMode::kRadixMlp) {
-    limits.batch_full_rows_max = std::min(limits.batch_full_rows_max, rows_max);
-  }
-  return limits;
-}
-
 }  // namespace
 
 std::optional<InterludeBudget> interlude_budget(const SchedulerLimits& limits, const Batch& running,
@@ -42,13 +33,16 @@ std::optional<InterludeBudget> interlude_budget(const SchedulerLimits& limits, c
                          &models};
 }
 
-InterludePolicy::InterludePolicy(const SchedulerLimits& limits, const InterludeBudget& budget,
-                                 PlanBuilder& builder)
-    : budget_(budget), batch_policy_(with_batch_rows(limits, budget.rows_max), builder) {}
-
-bool InterludePolicy::passes_over(const Ticket& ticket) const {
-  return ticket.token_ids().size() > budget_.ticket_tokens_max ||
-         !(*budget_.models)[ticket.request->model()];
+BatchRules interlude_rules(const SchedulerLimits& limits, const InterludeBudget& budget) {
+  BatchRules rules = BatchRules::of(limits);
+  rules.rows_max = budget.rows_max;
+  rules.ticket_tokens_max = budget.ticket_tokens_max;
+  rules.models = budget.models;
+  // RadixMLP's attention computes every full row, shared or not.
+  if (limits.dedup == engine::DedupMode::kRadixMlp) {
+    rules.full_rows_max = std::min(rules.full_rows_max, budget.rows_max);
+  }
+  return rules;
 }
 
 }  // namespace espalier::scheduler

@@ -6,9 +6,9 @@
 // each other, so they keep their order and the prefixes they share. It must be short in itself,
 // too, so that the next one need not wait long for it.
 //
-// Tickets that may overtake do so in their order; the others keep their places.
+// Those that may overtake are chosen as for any batch; the others keep their places.
 //
-// Thread contract: none; one thread at a time.
+// Thread contract: functions without state.
 #pragma once
 
 #include <cstddef>
@@ -34,19 +34,7 @@ std::optional<InterludeBudget> interlude_budget(const SchedulerLimits& limits, c
                                                 const PassPace& pace,
                                                 const std::vector<bool>& models);
 
-class InterludePolicy final : public TicketChooser {
- public:
-  /// Tickets are chosen for, and added to, `builder`, which must outlive the policy.
-  InterludePolicy(const SchedulerLimits& limits, const InterludeBudget& budget,
-                  PlanBuilder& builder);
-
-  bool passes_over(const Ticket& ticket) const override;
-  bool fits(const Ticket& ticket) const override { return batch_policy_.fits(ticket); }
-  void add(const Ticket& ticket) override { batch_policy_.add(ticket); }
-
- private:
-  const InterludeBudget budget_;
-  BatchPolicy batch_policy_;
-};
+/// What bounds an interlude under `budget`.
+BatchRules interlude_rules(const SchedulerLimits& limits, const InterludeBudget& budget);
 
 }  // namespace espalier::scheduler

@@ -16,7 +16,9 @@ class PassPace {
 
   /// The pass has done `steps_done` of `steps` (at least 1) at `now`.
   void reached(size_t steps_done, size_t steps, Clock::time_point now) {
+    const double before = own_seconds_;
     own_seconds_ = own_seconds_until(now);
+    step_seconds_ = own_seconds_ - before;
     done_ = static_cast<double>(steps_done) / static_cast<double>(steps);
   }
   /// The pass has stood still for `seconds`.
@@ -28,6 +30,8 @@ class PassPace {
   /// The time that the pass took for itself up to where it was last seen.
   double own_seconds() const { return own_seconds_; }
   double still_seconds() const { return still_seconds_; }
+  /// What the pass took for itself between the last two points at which it was seen.
+  double step_seconds() const { return step_seconds_; }
 
   /// The rest, if it goes on as it has so far; 0 as long as nothing is done, since nothing is
   /// known.
@@ -40,6 +44,7 @@ class PassPace {
  private:
   Clock::time_point started_;
   double own_seconds_ = 0;
+  double step_seconds_ = 0;
   double still_seconds_ = 0;
   double done_ = 0;
 };

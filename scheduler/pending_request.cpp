@@ -14,7 +14,6 @@ RequestState::RequestState(Submission submission, std::weak_ptr<TicketQueue> que
     : submission_(std::move(submission)),
       queue_(std::move(queue)),
       admitted_(admitted),
-      taken_(admitted),
       remaining_(submission_.sequences.size()) {
   for (const Sequence& sequence : submission_.sequences) {
     tokens_ += sequence.token_ids.size();
@@ -24,7 +23,9 @@ RequestState::RequestState(Submission submission, std::weak_ptr<TicketQueue> que
 
 void RequestState::mark_taken(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  taken_ = std::max(now, admitted_);  // `now` may have been read before it was admitted
+  if (!taken_) {
+    taken_ = std::max(now, admitted_);  // `now` may have been read before it was admitted
+  }
 }
 
 void RequestState::fulfil(size_t index, HiddenStates states, Clock::time_point now) {
@@ -37,7 +38,8 @@ void RequestState::fulfil(size_t index, HiddenStates states, Clock::time_point n
     if (--remaining_ > 0) {
       return;
     }
-    completed_.stats = {tokens_, seconds_between(admitted_, taken_), seconds_between(taken_, now)};
+    const Clock::time_point taken = taken_.value_or(admitted_);
+    completed_.stats = {tokens_, seconds_between(admitted_, taken), seconds_between(taken, now)};
     ended_.store(true, std::memory_order_release);
     outcome_ready_.notify_all();
   }

@@ -31,14 +31,17 @@ class RequestState {
 
   size_t model() const { return submission_.model; }
   uint64_t tenant() const { return submission_.tenant; }
+  uint64_t client() const { return submission_.client; }
+  double weight() const { return submission_.weight; }
   const std::vector<Sequence>& sequences() const { return submission_.sequences; }
   size_t tokens() const { return tokens_; }
   Clock::time_point deadline() const { return submission_.deadline; }
+  Clock::time_point admitted() const { return admitted_; }
 
   /// It has its outcome: whatever is still computed for it goes unread.
   bool ended() const { return ended_.load(std::memory_order_acquire); }
 
-  /// Its first sequence was taken into a batch.
+  /// A sequence was taken into a batch; the first time counts.
   void mark_taken(Clock::time_point now);
   /// The hidden states of sequence `index`, once each; the last one completes the request.
   void fulfil(size_t index, HiddenStates states, Clock::time_point now);
@@ -60,7 +63,7 @@ class RequestState {
   std::mutex mutex_;
   std::condition_variable outcome_ready_;
   // Guarded by mutex_.
-  Clock::time_point taken_;
+  std::optional<Clock::time_point> taken_;
   size_t remaining_;
   Completed completed_;
   std::optional<Failure> failure_;

@@ -2,8 +2,8 @@
 //
 //   queue → planner thread → HandOff (one plan) → worker thread → requests
 //
-// An idle pipeline starts on a ticket at once; nothing polls. In the pauses of a long pass the
-// worker plans short batches itself (interlude_planner.h).
+// An idle pipeline starts on a ticket at once, or after the batch window; nothing polls. In the
+// pauses of a long pass the worker plans short batches itself (interlude_planner.h).
 //
 // Thread contract: construct and destroy from one thread.
 #pragma once
@@ -20,8 +20,9 @@ namespace espalier::scheduler {
 
 class Pipeline {
  public:
-  /// Starts the threads. `queue` and `worker` must outlive the pipeline.
-  Pipeline(const SchedulerLimits& limits, TicketQueue& queue, Worker& worker);
+  /// Starts the threads. `costs`, `queue` and `worker` must outlive the pipeline.
+  Pipeline(const SchedulerLimits& limits, const CostModels& costs, TicketQueue& queue,
+           Worker& worker);
   /// Stops the queue and joins. Does not wait for tickets, only for the forward pass that runs, or,
   /// if nobody wants that one any more, for its next pause.
   ~Pipeline();
@@ -30,9 +31,13 @@ class Pipeline {
 
  private:
   void plan_batches();
+  bool plan_one(Batch& batch);
+  void gather(Batch& batch);
+  bool plan_again(Batch& batch);
   void run_batches();
   void stop();
 
+  const SchedulerLimits limits_;
   TicketQueue& queue_;
   Worker& worker_;
   Planner planner_;

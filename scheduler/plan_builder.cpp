@@ -40,16 +40,30 @@ size_t PlanBuilder::new_rows(uint64_t tenant, std::span<const uint32_t> ids) con
   return dedup_ == DedupMode::kOff ? ids.size() : trie_.new_rows(tenant, ids);
 }
 
+PassWork PlanBuilder::price(uint64_t tenant, std::span<const uint32_t> ids) const {
+  const size_t rows = new_rows(tenant, ids);
+  // RadixMLP's attention goes through every sequence by itself.
+  const size_t shared = dedup_ == DedupMode::kTrie ? ids.size() - rows : 0;
+  const bool known = dedup_ == DedupMode::kTrie && rows == 0;
+  return {static_cast<double>(rows), attention_pairs(ids.size(), shared), known ? 0.0 : 1.0};
+}
+
 void PlanBuilder::add(uint64_t tenant, std::span<const uint32_t> ids, WantedRows wanted) {
+  const size_t rows_before = rows();
   const uint32_t node = dedup_ == DedupMode::kOff ? 0 : trie_.insert(tenant, ids);
   sequences_.push_back({ids, node, wanted});
   full_rows_ += ids.size();
+  const size_t new_rows = rows() - rows_before;
+  pairs_ += attention_pairs(ids.size(), dedup_ == DedupMode::kTrie ? ids.size() - new_rows : 0);
+  wanted_ += wanted == WantedRows::kAll ? static_cast<double>(ids.size()) : 1;
 }
 
 void PlanBuilder::clear() {
   trie_.clear();
   sequences_.clear();
   full_rows_ = 0;
+  pairs_ = 0;
+  wanted_ = 0;
 }
 
 void PlanBuilder::build(BatchPlan& plan) {

@@ -16,6 +16,7 @@
 
 #include "engine/batch_plan.h"
 #include "scheduler/canonical_order.h"
+#include "scheduler/pass_work.h"
 #include "scheduler/prefix_trie.h"
 #include "scheduler/request.h"
 
@@ -37,6 +38,12 @@ class PlanBuilder {
   /// Forgets all sequences; leaves no view into anyone's ids.
   void clear();
 
+  /// What a sequence of `ids` would add to the work of the batch, its last row wanted.
+  PassWork price(uint64_t tenant, std::span<const uint32_t> ids) const;
+  /// What the batch computes; `wanted` counts a row once for each sequence that wants it.
+  PassWork work() const { return {static_cast<double>(rows()), pairs_, wanted_}; }
+
+  engine::DedupMode dedup() const { return dedup_; }
   size_t sequences() const { return sequences_.size(); }
   size_t full_rows() const { return full_rows_; }  // N: tokens of all sequences
   size_t rows() const;                             // C: rows that the batch computes
@@ -68,6 +75,8 @@ class PlanBuilder {
   std::vector<Placed> placed_;         // by trie node
   std::vector<uint64_t> wanted_bits_;  // one bit per row
   size_t full_rows_ = 0;
+  double pairs_ = 0;
+  double wanted_ = 0;
   uint32_t rows_laid_out_ = 0;
 };
 

@@ -5,66 +5,72 @@
 #include <string>
 
 #include "scheduler/clock.h"
+#include "scheduler/pending_request.h"
 
 namespace espalier::scheduler {
 
-Planner::Planner(const SchedulerLimits& limits)
-    : limits_(limits), builder_(limits.dedup), policy_(limits, builder_) {}
+Planner::Planner(engine::DedupMode dedup, const CostModels& costs)
+    : costs_(costs), builder_(dedup), policy_(builder_) {}
 
-bool Planner::plan_next(TicketQueue& queue, Batch& batch) { return plan(queue, policy_, batch); }
-
-bool Planner::plan_interlude(TicketQueue& queue, const InterludeBudget& budget, Batch& batch) {
-  InterludePolicy policy(limits_, budget, builder_);
-  return plan(queue, policy, batch);
-}
-
-bool Planner::plan(TicketQueue& queue, TicketChooser& chooser, Batch& batch) {
-  const Clock::time_point started = Clock::now();
-  batch.tickets.clear();
+bool Planner::plan_next(TicketQueue& queue, const BatchRules& rules, Clock::time_point now,
+                        Batch& batch) {
+  batch.plan_started = Clock::now();
+  Choice& choice = batch.choice;
   try {
-    queue.take(chooser, started, batch.tickets, expired_);
-    if (!batch.tickets.empty()) {
-      build(batch, started);
+    coefficients_.clear();
+    for (const CostModel& model : costs_) {
+      coefficients_.push_back(model.coefficients());
+    }
+    batch.version = queue.choose(policy_, rules, coefficients_, now, choice);
+    if (!choice.tickets.empty()) {
+      build(batch);
     }
   } catch (const std::exception& error) {
-    for (const Ticket& ticket : batch.tickets) {
+    for (const Ticket& ticket : choice.tickets) {
       ticket.request->fail(
           {FailureKind::kCompute, std::string("planning failed: ") + error.what(), {}});
     }
-    batch.tickets.clear();
+    choice.tickets.clear();
   }
   builder_.clear();
-  for (const std::shared_ptr<RequestState>& request : expired_) {
+  for (const std::shared_ptr<RequestState>& request : choice.expired) {
     request->fail(deadline_failure());
   }
-  expired_.clear();
-  for (const Ticket& ticket : batch.tickets) {
-    if (ticket.index == 0) {
-      ticket.request->mark_taken(started);
-    }
-  }
-  return !batch.tickets.empty();
+  choice.expired.clear();
+  batch.plan_ended = Clock::now();
+  return !choice.tickets.empty();
 }
 
 void Planner::plan_tickets(Batch& batch) {
-  const Clock::time_point started = Clock::now();
+  batch.plan_started = Clock::now();
   builder_.clear();
-  for (const Ticket& ticket : batch.tickets) {
-    policy_.add(ticket);
+  for (const Ticket& ticket : batch.choice.tickets) {
+    builder_.add(ticket.tenant(), ticket.token_ids(), ticket.wanted());
   }
-  build(batch, started);
+  batch.choice.model = batch.choice.tickets.front().request->model();
+  build(batch);
   builder_.clear();
+  batch.plan_ended = Clock::now();
 }
 
-void Planner::build(Batch& batch, Clock::time_point started) {
+void Planner::build(Batch& batch) {
   builder_.build(batch.plan);
-  batch.model = batch.tickets.front().request->model();
+  batch.work = builder_.work();
+  batch.work.wanted = static_cast<double>(batch.plan.wanted_rows.size());
+  batch.predicted_seconds = costs_[batch.choice.model].coefficients().seconds(batch.work);
   batch.full_rows = builder_.full_rows();
   batch.longest = 0;
-  for (const Ticket& ticket : batch.tickets) {
+  batch.oldest = Clock::time_point::max();
+  for (const Ticket& ticket : batch.choice.tickets) {
     batch.longest = std::max(batch.longest, ticket.token_ids().size());
+    batch.oldest = std::min(batch.oldest, ticket.request->admitted());
   }
-  batch.plan_seconds = seconds_between(started, Clock::now());
+}
+
+void mark_taken(const Batch& batch, Clock::time_point now) {
+  for (const Ticket& ticket : batch.choice.tickets) {
+    ticket.request->mark_taken(now);
+  }
 }
 
 }  // namespace espalier::scheduler

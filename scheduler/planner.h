@@ -3,41 +3,45 @@
 // Thread contract: one thread at a time.
 #pragma once
 
-#include <memory>
+#include <deque>
 #include <vector>
 
 #include "scheduler/batch.h"
 #include "scheduler/batch_policy.h"
-#include "scheduler/interlude_policy.h"
+#include "scheduler/cost_model.h"
 #include "scheduler/plan_builder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/ticket_queue.h"
 
 namespace espalier::scheduler {
 
+/// By model. A deque: they cannot be moved.
+using CostModels = std::deque<CostModel>;
+
 class Planner {
  public:
-  explicit Planner(const SchedulerLimits& limits);
+  /// `costs` must outlive the planner.
+  Planner(engine::DedupMode dedup, const CostModels& costs);
 
-  /// Fills `batch`, reusing its memory, with the next tickets of `queue` and their plan. False if
-  /// there was none to plan: the queue was empty, all that came up had ended or expired, or
-  /// planning failed (out of memory), which fails the tickets concerned.
-  bool plan_next(TicketQueue& queue, Batch& batch);
+  /// Fills `batch`, reusing its memory, with a choice of what waits in `queue`, under `rules`, and
+  /// its plan. The tickets stay in the queue until they are dispatched. False if there was none to
+  /// plan: the queue was empty, all that came up had ended or expired, or planning failed (out of
+  /// memory), which fails the tickets concerned.
+  bool plan_next(TicketQueue& queue, const BatchRules& rules, Clock::time_point now, Batch& batch);
 
-  /// The same with the next tickets that may overtake under `budget`.
-  bool plan_interlude(TicketQueue& queue, const InterludeBudget& budget, Batch& batch);
-
-  /// Plans exactly `batch.tickets`, all of one model.
+  /// Plans exactly the tickets that `batch` holds, all of one model.
   void plan_tickets(Batch& batch);
 
  private:
-  bool plan(TicketQueue& queue, TicketChooser& chooser, Batch& batch);
-  void build(Batch& batch, Clock::time_point started);
+  void build(Batch& batch);
 
-  const SchedulerLimits limits_;
+  const CostModels& costs_;
   PlanBuilder builder_;
   BatchPolicy policy_;
-  std::vector<std::shared_ptr<RequestState>> expired_;
+  std::vector<CostCoefficients> coefficients_;
 };
+
+/// The tickets have left the queue: tells their requests.
+void mark_taken(const Batch& batch, Clock::time_point now);
 
 }  // namespace espalier::scheduler

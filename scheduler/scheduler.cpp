@@ -38,16 +38,43 @@ void check_configuration(const std::vector<ModelPasses>& models, const Scheduler
   check(limits.batch_rows_max, "batch_rows_max");
   check(limits.batch_full_rows_max, "batch_full_rows_max");
   check(limits.sequence_tokens_max, "sequence_tokens_max");
+  check(limits.batch_sequences_max, "batch_sequences_max");
   check(limits.queue_tickets_max, "queue_tickets_max");
+  check(limits.queue_tokens_max, "queue_tokens_max");
   check(limits.interludes.length_ratio, "interludes.length_ratio");
+  if (!(limits.batch_seconds_max > 0)) {
+    throw std::invalid_argument("batch_seconds_max must be above 0");
+  }
   if (!(limits.interludes.share_max >= 0 && limits.interludes.share_max < 1)) {
     throw std::invalid_argument("interludes.share_max must be at least 0 and below 1");
   }
 }
 
+CostModels cost_models(const std::vector<ModelPasses>& models) {
+  CostModels costs;
+  for (const ModelPasses& model : models) {
+    costs.emplace_back(model.costs);
+  }
+  return costs;
+}
+
+std::shared_ptr<TicketQueue> make_queue(const std::vector<ModelPasses>& models,
+                                        const SchedulerLimits& limits) {
+  std::vector<PassCosts> costs;
+  for (const ModelPasses& model : models) {
+    costs.push_back(model.costs);
+  }
+  return std::make_shared<TicketQueue>(
+      QueueLimits{limits.queue_tickets_max, limits.queue_tokens_max},
+      turn_rules(limits, models.size()), std::move(costs));
+}
+
 void check_contract(const Submission& submission, size_t models) {
   if (submission.model >= models) {
     programmer_error("submitted to a model that does not exist", submission.model, models);
+  }
+  if (!(submission.weight > 0)) {
+    programmer_error("a client whose weight is not above 0");
   }
   if (submission.sequences.empty()) {
     programmer_error("an empty submission");
@@ -66,9 +93,10 @@ struct Scheduler::Impl {
        SchedulerObserver* observer)
       : models(models_in.size()),
         admission(limits),
-        queue(std::make_shared<TicketQueue>(models, limits.queue_tickets_max)),
-        worker(models_in, limits, admission, observer),
-        pipeline(limits, *queue, worker) {}
+        costs(cost_models(models_in)),
+        queue(make_queue(models_in, limits)),
+        worker(models_in, limits, costs, admission, observer),
+        pipeline(limits, costs, *queue, worker) {}
 
   /// Answers whatever is open with kShuttingDown; returns how many requests that were.
   size_t abandon_open_requests() const {
@@ -81,6 +109,7 @@ struct Scheduler::Impl {
 
   const size_t models;
   AdmissionControl admission;
+  CostModels costs;
   std::shared_ptr<TicketQueue> queue;  // requests that outlive the scheduler hold weak references
   Worker worker;
   Pipeline pipeline;  // last: its threads use everything above
@@ -102,14 +131,14 @@ Result<std::shared_ptr<PendingRequest>> Scheduler::submit(Submission submission)
   if (std::optional<Failure> failure = impl_->admission.never_fits(submission)) {
     return tl::unexpected(std::move(*failure));
   }
-  const size_t tickets = submission.sequences.size();
+  const QueueDepth demand = demand_of(submission);
   auto state = std::make_shared<RequestState>(std::move(submission), impl_->queue, Clock::now());
   auto handle = std::make_shared<RequestHandle>(state);
   switch (impl_->queue->admit(std::move(state))) {
     case QueueAnswer::kAdmitted:
       return handle;
     case QueueAnswer::kFull:
-      return tl::unexpected(impl_->admission.queue_full(tickets, impl_->queue->depth()));
+      return tl::unexpected(impl_->admission.queue_full(demand, impl_->queue->depth()));
     case QueueAnswer::kClosed:
       break;
   }

@@ -15,6 +15,7 @@
 
 #include "engine/batch_plan.h"
 #include "engine/forward_pass.h"
+#include "scheduler/pass_work.h"
 #include "scheduler/request.h"
 
 namespace espalier::scheduler {
@@ -49,13 +50,15 @@ struct SchedulerLimits {
 /// The forward passes of one model.
 struct ModelPasses {
   // Implicit: a model may be given as its main pass alone.
-  ModelPasses(engine::ForwardPass* main_in, engine::ForwardPass* interlude_in = nullptr)
-      : main(main_in), interlude(interlude_in) {}
+  ModelPasses(engine::ForwardPass* main_in, engine::ForwardPass* interlude_in = nullptr,
+              const PassCosts& costs_in = {})
+      : main(main_in), interlude(interlude_in), costs(costs_in) {}
 
   engine::ForwardPass* main;
   /// A pass with activations of its own, which may run while any main pass stands still in its
   /// progress callback. Null: inputs of this model never overtake.
   engine::ForwardPass* interlude;
+  PassCosts costs;
 };
 
 /// Why a batch took in no more.

@@ -1,45 +1,84 @@
 #include "scheduler/ticket_queue.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "scheduler/clock.h"
-#include "scheduler/programmer_error.h"
+#include "scheduler/pending_request.h"
 
 namespace espalier::scheduler {
+namespace {
 
-TicketQueue::TicketQueue(size_t models, size_t tickets_max)
-    : tickets_max_(tickets_max), lines_(models), cursors_(models) {}
+std::unique_ptr<WaitingRequest> waiting_request(std::shared_ptr<RequestState> state) {
+  auto request = std::make_unique<WaitingRequest>();
+  request->tickets.resize(state->sequences().size());
+  for (size_t i = 0; i < request->tickets.size(); ++i) {
+    WaitingTicket& ticket = request->tickets[i];
+    ticket.request = request.get();
+    ticket.index = i;
+    ticket.ids = state->sequences()[i].token_ids;
+    ticket.tenant = state->tenant();
+    ticket.model = static_cast<uint32_t>(state->model());
+  }
+  request->state = std::move(state);
+  return request;
+}
 
-QueueAnswer TicketQueue::admit(std::shared_ptr<RequestState> request) {
-  const size_t tickets = request->sequences().size();
-  const size_t tokens = request->tokens();
-  Line& line = lines_[request->model()];
-  const RequestState* key = request.get();
-  Line entry;
-  entry.push_back({std::move(request), 0, 0, tokens, true});
+}  // namespace
+
+TicketQueue::TicketQueue(const QueueLimits& limits, const TurnRules& rules,
+                         std::vector<PassCosts> costs)
+    : limits_(limits), index_(rules, std::move(costs)) {}
+
+QueueAnswer TicketQueue::admit(std::shared_ptr<RequestState> state) {
+  const RequestState* const key = state.get();
+  const size_t tickets = state->sequences().size();
+  const size_t tokens = state->tokens();
+  std::unique_ptr<WaitingRequest> request = waiting_request(std::move(state));
   {
     const std::lock_guard lock(mutex_);
     if (closed_) {
       return QueueAnswer::kClosed;
     }
-    if (depth_.tickets + tickets > tickets_max_) {
+    if (depth_.tickets + tickets > limits_.tickets_max ||
+        depth_.tokens + tokens > limits_.tokens_max) {
       return QueueAnswer::kFull;
     }
-    entry.front().arrival = arrivals_;
-    open_.emplace(key, entry.begin());  // the last step that may throw
-    line.splice(line.end(), entry);
-    ++arrivals_;
+    WaitingRequest& entered = *request;
+    open_.emplace(key, std::move(request));
+    try {
+      enter_index(entered);
+    } catch (...) {
+      open_.erase(key);
+      throw;
+    }
     depth_.tickets += tickets;
     depth_.tokens += tokens;
+    ++version_;
   }
-  tickets_waiting_.notify_one();
+  changed_.notify_all();
   return QueueAnswer::kAdmitted;
+}
+
+/// All tickets or, if it throws, none.
+void TicketQueue::enter_index(WaitingRequest& request) {
+  size_t entered = 0;
+  try {
+    for (; entered < request.tickets.size(); ++entered) {
+      WaitingTicket& ticket = request.tickets[entered];
+      ticket.arrival = arrivals_++;
+      index_.add(ticket, request.state->client(), request.state->weight());
+    }
+  } catch (...) {
+    while (entered-- > 0) {
+      index_.remove(request.tickets[entered], false);
+    }
+    throw;
+  }
 }
 
 bool TicketQueue::wait_for_tickets() {
   std::unique_lock lock(mutex_);
-  tickets_waiting_.wait(lock, [this] { return stopped_ || depth_.tickets > 0; });
+  changed_.wait(lock, [this] { return stopped_ || depth_.tickets > 0; });
   return !stopped_;
 }
 
@@ -48,100 +87,72 @@ bool TicketQueue::has_tickets() const {
   return !stopped_ && depth_.tickets > 0;
 }
 
-void TicketQueue::take(TicketChooser& chooser, Clock::time_point now, std::vector<Ticket>& taken,
-                       std::vector<std::shared_ptr<RequestState>>& expired) {
+void TicketQueue::wait_for_change(uint64_t version, Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, until, [&] { return stopped_ || version_ != version; });
+}
+
+uint64_t TicketQueue::version() const {
   const std::lock_guard lock(mutex_);
-  for (size_t m = 0; m < lines_.size(); ++m) {
-    cursors_[m] = lines_[m].begin();
-  }
-  const size_t taken_before = taken.size();
-  size_t model = 0;
-  for (;;) {
-    if (taken.size() == taken_before) {  // else the batch has its model
-      model = model_of_longest_wait();
-    }
-    if (model == lines_.size() || cursors_[model] == lines_[model].end()) {
-      return;
-    }
-    Line& line = lines_[model];
-    const Line::iterator entry = cursors_[model]++;
-    if (entry->request->ended()) {
-      leave_line(line, entry);
-    } else if (entry->request->deadline() <= now) {
-      expired.push_back(entry->request);
-      leave_line(line, entry);
-    } else if (take_from(line, entry, chooser, taken) == Taken::kBatchFull) {
-      return;
-    }
-  }
+  return version_;
 }
 
-/// Takes the tickets of `entry` until one is refused or passed over.
-TicketQueue::Taken TicketQueue::take_from(Line& line, Line::iterator entry, TicketChooser& chooser,
-                                          std::vector<Ticket>& taken) {
-  const size_t tickets = entry->request->sequences().size();
-  while (entry->next < tickets) {
-    taken.push_back({entry->request, entry->next});
-    const Ticket& ticket = taken.back();
-    const bool passed_over = chooser.passes_over(ticket);
-    if (passed_over || !chooser.fits(ticket)) {
-      taken.pop_back();
-      return passed_over ? Taken::kPassedOver : Taken::kBatchFull;
-    }
-    const size_t tokens = ticket.token_ids().size();
-    ++entry->next;
-    entry->tokens_left -= tokens;
-    --depth_.tickets;
-    depth_.tokens -= tokens;
-    chooser.add(ticket);
-  }
-  leave_line(line, entry);
-  return Taken::kAll;
+uint64_t TicketQueue::choose(BatchPolicy& policy, const BatchRules& rules,
+                             const std::vector<CostCoefficients>& coefficients,
+                             Clock::time_point now, Choice& choice) {
+  const std::lock_guard lock(mutex_);
+  policy.choose(index_, rules, coefficients, owes_turn_, now, choice);
+  return version_;
 }
 
-void TicketQueue::put_back(std::span<const Ticket> tickets) {
+bool TicketQueue::dispatch(const Choice& choice) {
   {
     const std::lock_guard lock(mutex_);
-    for (auto ticket = tickets.rbegin(); ticket != tickets.rend(); ++ticket) {
-      const auto found = open_.find(ticket->request.get());
-      if (found == open_.end()) {
-        continue;  // it has ended
-      }
-      const Line::iterator entry = found->second;
-      if (entry->next != ticket->index + 1) {
-        programmer_error("a ticket was put back out of turn", ticket->index, entry->next);
-      }
-      const size_t tokens = ticket->token_ids().size();
-      --entry->next;
-      entry->tokens_left += tokens;
-      ++depth_.tickets;
-      depth_.tokens += tokens;
-      if (!entry->waiting) {
-        rejoin_line(lines_[entry->request->model()], entry);
+    for (const Ticket& ticket : choice.tickets) {
+      const auto found = open_.find(ticket.request.get());
+      if (found == open_.end() || !found->second->tickets[ticket.index].waiting) {
+        return false;
       }
     }
+    for (const Ticket& ticket : choice.tickets) {
+      leave(open_.find(ticket.request.get())->second->tickets[ticket.index], true);
+    }
+    index_.advance(choice.least_turn);
+    owes_turn_ = choice.owes_turn;
+    ++version_;
   }
-  tickets_waiting_.notify_one();
+  changed_.notify_all();
+  return true;
 }
 
-void TicketQueue::ended(const RequestState& request) {
-  Line gone;  // freed after the lock is released: it may hold the last reference to a large request
+void TicketQueue::leave(WaitingTicket& ticket, bool dispatched) {
+  index_.remove(ticket, dispatched);
+  --depth_.tickets;
+  depth_.tokens -= ticket.ids.size();
+}
+
+void TicketQueue::ended(const RequestState& state) {
+  // Freed after the lock is released: it may hold the last reference to a large request.
+  std::unique_ptr<WaitingRequest> gone;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = open_.find(&request);
+    const auto found = open_.find(&state);
     if (found == open_.end()) {
       return;  // it failed before it was admitted
     }
-    const Line::iterator entry = found->second;
-    if (entry->waiting) {
-      leave_line(lines_[request.model()], entry);
-    }
-    gone.splice(gone.end(), out_of_line_, entry);
+    gone = std::move(found->second);
     open_.erase(found);
+    for (WaitingTicket& ticket : gone->tickets) {
+      if (ticket.waiting) {
+        leave(ticket, false);
+        ++version_;
+      }
+    }
     if (open_.empty()) {
       all_ended_.notify_all();
     }
   }
+  changed_.notify_all();
 }
 
 void TicketQueue::close() {
@@ -153,7 +164,7 @@ void TicketQueue::stop() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   stopped_ = true;
-  tickets_waiting_.notify_all();
+  changed_.notify_all();
 }
 
 bool TicketQueue::wait_until_all_ended(std::chrono::milliseconds timeout) {
@@ -166,8 +177,8 @@ std::vector<std::shared_ptr<RequestState>> TicketQueue::open_requests() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<RequestState>> requests;
   requests.reserve(open_.size());
-  for (const auto& [key, entry] : open_) {
-    requests.push_back(entry->request);
+  for (const auto& [key, request] : open_) {
+    requests.push_back(request->state);
   }
   return requests;
 }
@@ -175,36 +186,6 @@ std::vector<std::shared_ptr<RequestState>> TicketQueue::open_requests() const {
 QueueDepth TicketQueue::depth() const {
   const std::lock_guard lock(mutex_);
   return depth_;
-}
-
-/// By the requests at the cursors; the number of models if all lines have been gone through.
-size_t TicketQueue::model_of_longest_wait() const {
-  size_t longest = lines_.size();
-  for (size_t m = 0; m < lines_.size(); ++m) {
-    if (cursors_[m] != lines_[m].end() &&
-        (longest == lines_.size() || cursors_[m]->arrival < cursors_[longest]->arrival)) {
-      longest = m;
-    }
-  }
-  return longest;
-}
-
-/// The tickets that `entry` still has in the queue leave it; the request stays open until it ends.
-void TicketQueue::leave_line(Line& line, Line::iterator entry) {
-  depth_.tickets -= entry->request->sequences().size() - entry->next;
-  depth_.tokens -= entry->tokens_left;
-  entry->tokens_left = 0;
-  entry->next = entry->request->sequences().size();
-  entry->waiting = false;
-  out_of_line_.splice(out_of_line_.end(), line, entry);
-}
-
-/// `entry` stands in line again, by its arrival: near the head, since it has been taken before.
-void TicketQueue::rejoin_line(Line& line, Line::iterator entry) {
-  const auto behind = std::find_if(
-      line.begin(), line.end(), [&](const Entry& other) { return other.arrival > entry->arrival; });
-  entry->waiting = true;
-  line.splice(behind, out_of_line_, entry);
 }
 
 }  // namespace espalier::scheduler

@@ -6,6 +6,7 @@
 // Thread contract: one thread at a time.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "scheduler/admission.h"
@@ -19,16 +20,19 @@ namespace espalier::scheduler {
 
 class Worker {
  public:
-  /// All passes, `admission` and `observer` must outlive the worker; `observer` may be null.
-  Worker(const std::vector<ModelPasses>& models, const SchedulerLimits& limits,
+  /// All passes, `costs`, `admission` and `observer` must outlive the worker; `observer` may be
+  /// null.
+  Worker(const std::vector<ModelPasses>& models, const SchedulerLimits& limits, CostModels& costs,
          AdmissionControl& admission, SchedulerObserver* observer);
 
   /// Fulfils or fails every ticket of `batch`, unless all its requests end before it is through.
-  /// Without `interludes` nothing overtakes.
-  void run(const Batch& batch, InterludeSource* interludes);
+  /// Without `interludes` nothing overtakes. `nearly_done` (may be empty) is called once the pass
+  /// is about to end, or late in it: while there is time to plan the next one.
+  void run(const Batch& batch, InterludeSource* interludes,
+           const std::function<void()>& nearly_done);
 
  private:
-  void run_interludes(InterludeSource& interludes, const Batch& running, PassPace& pace) noexcept;
+  bool run_interludes(InterludeSource& interludes, const Batch& running, PassPace& pace) noexcept;
 
   const SchedulerLimits limits_;
   std::vector<bool> may_overtake_;  // by model

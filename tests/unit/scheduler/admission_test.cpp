@@ -39,9 +39,29 @@ TEST(AdmissionControl, MoreSequencesThanTheQueueHoldsNeverFit) {
   EXPECT_EQ(failure->kind, FailureKind::kNeverFits);
 }
 
+TEST(AdmissionControl, MoreTokensThanTheQueueHoldsNeverFit) {
+  SchedulerLimits limits = small_limits();
+  limits.queue_tokens_max = 7;
+  const AdmissionControl admission(limits);
+  EXPECT_FALSE(admission.never_fits(submission_of({{1, 2, 3, 4}, {5, 6, 7}})));
+  const std::optional<Failure> failure =
+      admission.never_fits(submission_of({{1, 2, 3, 4}, {5, 6, 7, 8}}));
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->kind, FailureKind::kNeverFits);
+  EXPECT_NE(failure->message.find("8 tokens"), std::string::npos) << failure->message;
+}
+
+TEST(AdmissionControl, RetryAfterCountsTokensThatMustLeave) {
+  SchedulerLimits limits = small_limits();
+  limits.queue_tokens_max = 1000;
+  AdmissionControl admission(limits);
+  admission.observe_batch(100, 1.0);  // 100 tokens a second
+  EXPECT_EQ(admission.queue_full({1, 300}, {2, 900}).retry_after, std::chrono::seconds(2));
+}
+
 TEST(AdmissionControl, AsksForOneSecondBeforeAnyBatchWasSeen) {
   const AdmissionControl admission(small_limits());
-  const Failure failure = admission.queue_full(1, {10, 1'000'000});
+  const Failure failure = admission.queue_full({1, 1}, {10, 1'000'000});
   EXPECT_EQ(failure.kind, FailureKind::kQueueFull);
   EXPECT_EQ(failure.retry_after, std::chrono::seconds(1));
 }
@@ -50,20 +70,20 @@ TEST(AdmissionControl, ComputesRetryAfterFromTheBacklogAndTheObservedRate) {
   AdmissionControl admission(small_limits());
   admission.observe_batch(100, 1.0);  // 100 tokens a second
   // 4 of 10 tickets must leave, 50 tokens each: 2 s.
-  EXPECT_EQ(admission.queue_full(4, {10, 500}).retry_after, std::chrono::seconds(2));
+  EXPECT_EQ(admission.queue_full({4, 4}, {10, 500}).retry_after, std::chrono::seconds(2));
   // All 10 must leave: 5 s.
-  EXPECT_EQ(admission.queue_full(10, {10, 500}).retry_after, std::chrono::seconds(5));
+  EXPECT_EQ(admission.queue_full({10, 10}, {10, 500}).retry_after, std::chrono::seconds(5));
   // 2 places are free already.
-  EXPECT_EQ(admission.queue_full(10, {8, 400}).retry_after, std::chrono::seconds(4));
+  EXPECT_EQ(admission.queue_full({10, 10}, {8, 400}).retry_after, std::chrono::seconds(4));
 }
 
 TEST(AdmissionControl, KeepsRetryAfterWithinBounds) {
   AdmissionControl fast(small_limits());
   fast.observe_batch(1'000'000, 0.001);
-  EXPECT_EQ(fast.queue_full(1, {10, 10}).retry_after, std::chrono::seconds(1));
+  EXPECT_EQ(fast.queue_full({1, 1}, {10, 10}).retry_after, std::chrono::seconds(1));
   AdmissionControl slow(small_limits());
   slow.observe_batch(1, 1e6);
-  EXPECT_EQ(slow.queue_full(10, {10, 1'000'000'000}).retry_after, std::chrono::seconds(600));
+  EXPECT_EQ(slow.queue_full({10, 10}, {10, 1'000'000'000}).retry_after, std::chrono::seconds(600));
 }
 
 TEST(AdmissionControl, FollowsARateThatChanges) {
@@ -72,14 +92,14 @@ TEST(AdmissionControl, FollowsARateThatChanges) {
   for (int i = 0; i < 100; ++i) {
     admission.observe_batch(10, 1.0);
   }
-  EXPECT_EQ(admission.queue_full(10, {10, 500}).retry_after, std::chrono::seconds(50));
+  EXPECT_EQ(admission.queue_full({10, 10}, {10, 500}).retry_after, std::chrono::seconds(50));
 }
 
 TEST(AdmissionControl, ABatchTooQuickForTheClockSaysNothing) {
   AdmissionControl admission(small_limits());
   admission.observe_batch(100, 1.0);
   admission.observe_batch(100, 0.0);
-  EXPECT_EQ(admission.queue_full(10, {10, 500}).retry_after, std::chrono::seconds(5));
+  EXPECT_EQ(admission.queue_full({10, 10}, {10, 500}).retry_after, std::chrono::seconds(5));
 }
 
 }  // namespace

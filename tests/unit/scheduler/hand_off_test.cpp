@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 std::unique_ptr<Batch> planned(HandOff& hand_off) {
   std::unique_ptr<Batch> batch = hand_off.wait_for_spare();
-  batch->tickets.resize(1);
+  batch->choice.tickets.resize(1);
   return batch;
 }
 
@@ -36,44 +36,41 @@ TEST(HandOff, BatchesComeBackWithTheirMemoryAndWithoutTheirTickets) {
   const std::unique_ptr<Batch> again = hand_off.wait_for_spare();
   EXPECT_EQ(again.get(), address);
   EXPECT_GE(again->plan.token_ids.capacity(), 100U);
-  EXPECT_TRUE(again->tickets.empty());
+  EXPECT_TRUE(again->tickets().empty());
 }
 
-TEST(HandOff, ABatchWithoutTicketsDoesNotReachTheWorker) {
+TEST(HandOff, NoMoreThanTwoBatchesTravel) {
   HandOff hand_off;
-  hand_off.put(hand_off.wait_for_spare());
-  EXPECT_EQ(hand_off.recall(), nullptr);
-}
-
-TEST(HandOffDeathTest, NoMoreThanTwoBatchesTravel) {
-  HandOff hand_off;
-  const auto runs = hand_off.wait_for_spare();
+  auto runs = hand_off.wait_for_spare();
   const auto planned = hand_off.wait_for_spare();
-  EXPECT_DEATH((void)hand_off.wait_for_spare(), "more batches were asked for");
+  auto third = std::async(std::launch::async, [&] { return hand_off.wait_for_spare(); });
+  EXPECT_EQ(third.wait_for(20ms), std::future_status::timeout);
+  hand_off.give_back(std::move(runs));
+  EXPECT_NE(third.get(), nullptr);
 }
 
-TEST(HandOff, RecallsWhatWasPlannedAndLetsThePlannerRest) {
+TEST(HandOff, ABatchIsWantedByAnIdleWorker) {
   HandOff hand_off;
-  std::unique_ptr<Batch> batch = planned(hand_off);
-  const Batch* address = batch.get();
-  hand_off.put(std::move(batch));
-  std::unique_ptr<Batch> recalled = hand_off.recall();
-  EXPECT_EQ(recalled.get(), address);
-  hand_off.give_back(std::move(recalled));
-  auto next = std::async(std::launch::async, [&] { return hand_off.wait_for_spare(); });
-  EXPECT_EQ(next.wait_for(20ms), std::future_status::timeout);
-  hand_off.resume();
-  EXPECT_NE(next.get(), nullptr);
+  auto wanted = std::async(std::launch::async, [&] { return hand_off.wait_until_wanted(); });
+  EXPECT_EQ(wanted.wait_for(20ms), std::future_status::timeout);
+  auto worker = std::async(std::launch::async, [&] { return hand_off.take(); });
+  EXPECT_EQ(wanted.get(), Wanted::kNow);
+  hand_off.put(planned(hand_off));
+  EXPECT_NE(worker.get(), nullptr);
 }
 
-TEST(HandOff, ARecallWaitsForThePlannerToFinish) {
+TEST(HandOff, ABatchIsWantedByAWorkerThatIsNearlyDone) {
   HandOff hand_off;
-  std::unique_ptr<Batch> batch = planned(hand_off);
-  const Batch* address = batch.get();
-  auto recalled = std::async(std::launch::async, [&] { return hand_off.recall(); });
-  EXPECT_EQ(recalled.wait_for(20ms), std::future_status::timeout);
-  hand_off.put(std::move(batch));
-  EXPECT_EQ(recalled.get().get(), address);
+  hand_off.want_soon();
+  EXPECT_EQ(hand_off.wait_until_wanted(), Wanted::kSoon);
+  hand_off.put(planned(hand_off));
+  auto again = std::async(std::launch::async, [&] { return hand_off.wait_until_wanted(); });
+  EXPECT_EQ(again.wait_for(20ms), std::future_status::timeout);  // it has what it wanted
+  hand_off.want_soon();                                          // says so again in vain
+  EXPECT_EQ(again.wait_for(20ms), std::future_status::timeout);
+  EXPECT_NE(hand_off.take(), nullptr);
+  hand_off.want_soon();
+  EXPECT_EQ(again.get(), Wanted::kSoon);
 }
 
 TEST(HandOff, ClosingWakesBothSides) {
@@ -81,15 +78,8 @@ TEST(HandOff, ClosingWakesBothSides) {
   auto worker = std::async(std::launch::async, [&] { return hand_off.take() == nullptr; });
   hand_off.close();
   EXPECT_TRUE(worker.get());
+  EXPECT_EQ(hand_off.wait_until_wanted(), Wanted::kNever);
   EXPECT_EQ(hand_off.wait_for_spare(), nullptr);
-}
-
-TEST(HandOff, ClosingWakesAPlannerAtRest) {
-  HandOff hand_off;
-  EXPECT_EQ(hand_off.recall(), nullptr);
-  auto planner = std::async(std::launch::async, [&] { return hand_off.wait_for_spare(); });
-  hand_off.close();
-  EXPECT_EQ(planner.get(), nullptr);
 }
 
 TEST(HandOff, ABatchInTheSlotIsNotRunAfterClosing) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "scheduler/planner.h"
+#include "scheduler/interlude_planner.h"
 #include "tests/unit/scheduler/request_fixture.h"
 
 namespace espalier::scheduler {
@@ -12,6 +12,7 @@ namespace {
 using testing::admit;
 using ::testing::ElementsAre;
 using testing::indices;
+using testing::queue_of;
 using testing::submission_of;
 using namespace std::chrono_literals;
 
@@ -101,58 +102,63 @@ TEST_F(InterludeBudgetTest, AnInterludeIsNoLargerThanABatch) {
 }
 
 /// What an interlude takes from a queue of three requests.
-class InterludePolicyTest : public ::testing::Test {
+class InterludePlannerTest : public ::testing::Test {
  protected:
-  InterludePolicyTest() { limits_.batch_rows_max = 4096; }
+  InterludePlannerTest() {
+    limits_.batch_rows_max = 4096;
+    costs_.emplace_back(PassCosts{});
+    costs_.emplace_back(PassCosts{});
+  }
 
   Batch plan(size_t ticket_tokens_max, size_t rows_max) {
-    Planner planner(limits_);
+    InterludePlanner planner(limits_, costs_, *queue_);
     Batch batch;
-    planner.plan_interlude(*queue_, {ticket_tokens_max, rows_max, &models_}, batch);
+    planner.next({ticket_tokens_max, rows_max, &models_}, batch);
     return batch;
   }
 
   SchedulerLimits limits_;
+  CostModels costs_;
   std::vector<bool> models_ = {true, true};
-  std::shared_ptr<TicketQueue> queue_ = std::make_shared<TicketQueue>(2, 100);
+  std::shared_ptr<TicketQueue> queue_ = queue_of(2);
 };
 
-TEST_F(InterludePolicyTest, TakesShortTicketsInTheirOrder) {
+TEST_F(InterludePlannerTest, TakesShortTicketsInTheirOrder) {
   const auto a = admit(queue_, submission_of({{1, 1, 1}}));
   const auto b = admit(queue_, submission_of({{2, 2}, {3}}));
   const auto c = admit(queue_, submission_of({{4}}));
   const Batch batch = plan(2, 10);
-  EXPECT_THAT(indices(batch.tickets), ElementsAre(0, 1, 0));
-  EXPECT_EQ(batch.tickets[0].request, b);
+  EXPECT_THAT(indices(batch.tickets()), ElementsAre(0, 1, 0));
+  EXPECT_EQ(batch.tickets()[0].request, b);
   EXPECT_EQ(batch.longest, 2U);
   EXPECT_EQ(queue_->depth().tokens, 3U);
 }
 
-TEST_F(InterludePolicyTest, KeepsToItsRowsButTakesOneTicketAnyway) {
+TEST_F(InterludePlannerTest, KeepsToItsRowsButTakesOneTicketAnyway) {
   const auto a = admit(queue_, submission_of({{1, 1, 1}, {1, 1, 2}, {5}}));
-  EXPECT_THAT(indices(plan(3, 1).tickets), ElementsAre(0));
-  EXPECT_THAT(indices(plan(3, 4).tickets), ElementsAre(1, 2));
+  EXPECT_THAT(indices(plan(3, 1).tickets()), ElementsAre(0));
+  EXPECT_THAT(indices(plan(3, 4).tickets()), ElementsAre(1, 2));
 }
 
-TEST_F(InterludePolicyTest, PassesOverModelsWithoutAPassForInterludes) {
+TEST_F(InterludePlannerTest, PassesOverModelsWithoutAPassForInterludes) {
   models_ = {false, true};
   const auto a = admit(queue_, submission_of({{1}}));
   Submission other = submission_of({{2}});
   other.model = 1;
   const auto b = admit(queue_, std::move(other));
   const Batch batch = plan(5, 10);
-  ASSERT_EQ(batch.tickets.size(), 1U);
-  EXPECT_EQ(batch.model, 1U);
-  EXPECT_TRUE(plan(5, 10).tickets.empty());
+  ASSERT_EQ(batch.tickets().size(), 1U);
+  EXPECT_EQ(batch.model(), 1U);
+  EXPECT_TRUE(plan(5, 10).tickets().empty());
 }
 
-TEST_F(InterludePolicyTest, WhatHasEndedOrExpiredDoesNotRun) {
+TEST_F(InterludePlannerTest, WhatHasEndedOrExpiredDoesNotRun) {
   const auto ended = admit(queue_, submission_of({{1}}));
   ended->fail(shutting_down_failure());
   Submission late = submission_of({{2}});
   late.deadline = Clock::now() - 1s;
   const auto expired = admit(queue_, std::move(late));
-  EXPECT_TRUE(plan(5, 10).tickets.empty());
+  EXPECT_TRUE(plan(5, 10).tickets().empty());
   EXPECT_EQ(expired->take().error().kind, FailureKind::kDeadline);
 }
 

@@ -49,13 +49,6 @@ class SchedulerTest : public ::testing::Test {
     return result ? *result : nullptr;
   }
 
-  /// Waits until `tickets` wait in the queue: the planner has taken the others.
-  void wait_for_depth(size_t tickets) {
-    while (scheduler_->queue_depth().tickets != tickets) {
-      std::this_thread::sleep_for(1ms);
-    }
-  }
-
   std::vector<std::vector<uint32_t>> batches() {
     const std::lock_guard lock(mutex_);
     return batches_;
@@ -121,18 +114,16 @@ TEST_F(SchedulerTest, AnIdlePipelineStartsAtOnce) {
   EXPECT_TRUE(completes(*request));
 }
 
-TEST_F(SchedulerTest, PlansOneBatchAheadOfTheRunningOneAndNoMore) {
+TEST_F(SchedulerTest, RunsOnePassAtATimeAndWhatIsPlannedAheadStillWaits) {
   start(limits_of(1));
   const auto request = submit(submission_of({{1}, {2}, {3}, {4}, {5}}));
   door_.wait_until_arrived(1);
-  wait_for_depth(3);  // 1 runs, 2 is planned
   std::this_thread::sleep_for(50ms);
-  EXPECT_EQ(scheduler_->queue_depth().tickets, 3U);
+  EXPECT_EQ(scheduler_->queue_depth().tickets, 4U);
   door_.let_in(1);
   door_.wait_until_arrived(2);
-  wait_for_depth(2);
   std::this_thread::sleep_for(50ms);
-  EXPECT_EQ(scheduler_->queue_depth().tickets, 2U);
+  EXPECT_EQ(scheduler_->queue_depth().tickets, 3U);
   EXPECT_EQ(door_.arrived(), 2U);  // one pass at a time
   door_.open();
   EXPECT_TRUE(completes(*request));
@@ -140,30 +131,59 @@ TEST_F(SchedulerTest, PlansOneBatchAheadOfTheRunningOneAndNoMore) {
                                      ElementsAre(5)));
 }
 
-TEST_F(SchedulerTest, RequestsThatWaitTogetherShareABatchAndItsPrefixes) {
+TEST_F(SchedulerTest, WhoeverComesWhileABatchRunsIsInTheNextOneAndSharesItsPrefixes) {
   start(SchedulerLimits{});
   const auto first = submit(submission_of({{1}}));
   door_.wait_until_arrived(1);
-  const auto filler = submit(submission_of({{2}}));  // the batch that is planned while 1 runs
-  wait_for_depth(0);
   const auto a = submit(submission_of({{5, 6, 7}}));
+  std::this_thread::sleep_for(20ms);  // time to plan a alone
   const auto b = submit(submission_of({{5, 6, 8}}));
   door_.open();
-  EXPECT_TRUE(completes(*first) && completes(*filler) && completes(*a) && completes(*b));
-  EXPECT_THAT(batches().back(), ElementsAre(5, 6, 7, 8));
+  EXPECT_TRUE(completes(*first) && completes(*a) && completes(*b));
+  EXPECT_THAT(batches(), ElementsAre(ElementsAre(1), ElementsAre(5, 6, 7, 8)));
+}
+
+TEST_F(SchedulerTest, AWindowGathersWhatComesToAnIdleWorker) {
+  SchedulerLimits limits;
+  limits.batch_window = 2s;
+  start(limits);
+  door_.open();
+  const Clock::time_point begin = Clock::now();
+  const auto a = submit(submission_of({{5, 6, 7}}));
+  const auto b = submit(submission_of({{5, 6, 8}}));
+  EXPECT_TRUE(completes(*a) && completes(*b));
+  EXPECT_GE(Clock::now() - begin, 2s);
+  EXPECT_THAT(batches(), ElementsAre(ElementsAre(5, 6, 7, 8)));
+}
+
+TEST_F(SchedulerTest, AFullBatchDoesNotWaitForTheWindow) {
+  SchedulerLimits limits = limits_of(2);
+  limits.batch_window = 1h;
+  start(limits);
+  door_.open();
+  const auto a = submit(submission_of({{1, 2}}));
+  const auto b = submit(submission_of({{3, 4}}));
+  EXPECT_TRUE(completes(*a));
 }
 
 TEST_F(SchedulerTest, TenantsShareABatchButNoRows) {
   start(SchedulerLimits{});
   const auto first = submit(submission_of({{1}}));
   door_.wait_until_arrived(1);
-  const auto filler = submit(submission_of({{2}}));
-  wait_for_depth(0);
   const auto a = submit(submission_of({{5, 6}}, 1));
   const auto b = submit(submission_of({{5, 6}}, 2));
   door_.open();
-  EXPECT_TRUE(completes(*first) && completes(*filler) && completes(*a) && completes(*b));
+  EXPECT_TRUE(completes(*first) && completes(*a) && completes(*b));
   EXPECT_THAT(batches().back(), ElementsAre(5, 6, 5, 6));
+}
+
+TEST_F(SchedulerTest, PredictsWhatABacklogTakesOnceSomethingHasRun) {
+  start(SchedulerLimits{});
+  EXPECT_EQ(scheduler_->predicted_seconds(1000), 0);
+  door_.open();
+  EXPECT_TRUE(completes(*submit(submission_of({{1, 2, 3}}))));
+  EXPECT_GT(scheduler_->predicted_seconds(1000), 0);
+  EXPECT_GT(scheduler_->predicted_seconds(2000), scheduler_->predicted_seconds(1000));
 }
 
 TEST_F(SchedulerTest, ModelsNeverShareABatch) {
@@ -202,8 +222,6 @@ TEST_F(SchedulerTest, AFullQueueSaysWhenToComeBack) {
   start(limits);
   const auto running = submit(submission_of({{1}}));
   door_.wait_until_arrived(1);
-  const auto planned = submit(submission_of({{2}}));
-  wait_for_depth(0);
   const auto waiting = submit(submission_of({{3}, {4}}));
   const auto refused = scheduler_->submit(submission_of({{5}}));
   ASSERT_FALSE(refused.has_value());
@@ -214,20 +232,19 @@ TEST_F(SchedulerTest, AFullQueueSaysWhenToComeBack) {
   EXPECT_TRUE(completes(*submit(submission_of({{5}}))));
 }
 
-TEST_F(SchedulerTest, ACancelledRequestIsDroppedBeforeItIsPlanned) {
+TEST_F(SchedulerTest, ACancelledRequestIsDroppedFromQueueAndPlan) {
   start(limits_of(1));
   const auto running = submit(submission_of({{1}}));
   door_.wait_until_arrived(1);
-  const auto planned = submit(submission_of({{2}}));
-  wait_for_depth(0);
   const auto cancelled = submit(submission_of({{3}, {4}}));
+  std::this_thread::sleep_for(20ms);  // time to plan it
   const auto after = submit(submission_of({{5}}));
   cancelled->cancel();
   EXPECT_EQ(scheduler_->queue_depth().tickets, 1U);  // its places are free at once
   EXPECT_EQ(failure_of(*cancelled), FailureKind::kCancelled);
   door_.open();
   EXPECT_TRUE(completes(*after));
-  EXPECT_THAT(batches(), ElementsAre(ElementsAre(1), ElementsAre(2), ElementsAre(5)));
+  EXPECT_THAT(batches(), ElementsAre(ElementsAre(1), ElementsAre(5)));
 }
 
 TEST_F(SchedulerTest, APassThatNobodyWantsAnyMoreIsAbandoned) {
@@ -246,8 +263,6 @@ TEST_F(SchedulerTest, LettingGoOfARequestFreesItsPlaces) {
   start(limits_of(1));
   const auto running = submit(submission_of({{1}}));
   door_.wait_until_arrived(1);
-  const auto planned = submit(submission_of({{2}}));
-  wait_for_depth(0);
   submit(submission_of({{3}, {4}}));  // the handle is dropped here
   EXPECT_EQ(scheduler_->queue_depth().tickets, 0U);
   door_.open();
@@ -259,12 +274,11 @@ TEST_F(SchedulerTest, AWaiterIsAnsweredAtItsDeadlineThoughTheWorkerIsBusy) {
   const auto running = submit(submission_of({{1}}));
   door_.wait_until_arrived(1);
   const auto planned = submit(submission_of({{2}}));
-  wait_for_depth(0);
   Submission urgent = submission_of({{3}});
   urgent.deadline = Clock::now() + 30ms;
   const auto request = submit(urgent);
   EXPECT_EQ(failure_of(*request), FailureKind::kDeadline);
-  EXPECT_EQ(scheduler_->queue_depth().tickets, 0U);
+  EXPECT_EQ(scheduler_->queue_depth().tickets, 1U);
   door_.open();
   EXPECT_TRUE(completes(*planned));
   EXPECT_THAT(batches(), ElementsAre(ElementsAre(1), ElementsAre(2)));
@@ -275,7 +289,6 @@ TEST_F(SchedulerTest, ARequestWhoseDeadlineHasPassedIsNeverPlannedThoughNobodyWa
   const auto running = submit(submission_of({{1}}));
   door_.wait_until_arrived(1);
   const auto planned = submit(submission_of({{2}}));
-  wait_for_depth(0);
   Submission late = submission_of({{3}});
   late.deadline = Clock::now() - 1ms;
   const auto expired = submit(late);
@@ -375,6 +388,9 @@ TEST(SchedulerConfiguration, RefusesWhatCannotWork) {
                std::invalid_argument);
   SchedulerLimits limits;
   limits.interludes.length_ratio = 0;
+  EXPECT_THROW(Scheduler({&model}, limits, nullptr), std::invalid_argument);
+  limits = SchedulerLimits{};
+  limits.batch_seconds_max = 0;
   EXPECT_THROW(Scheduler({&model}, limits, nullptr), std::invalid_argument);
   limits = SchedulerLimits{};
   limits.interludes.share_max = 1.5;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <new>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/unit/scheduler/request_fixture.h"
 
@@ -41,17 +42,20 @@ class WorkerTest : public ::testing::Test {
       submission.sequences.push_back(std::move(sequence));
       requests.push_back(std::make_shared<RequestState>(
           std::move(submission), std::weak_ptr<TicketQueue>{}, Clock::now()));
-      batch.tickets.push_back({requests.back(), 0});
+      batch.choice.tickets.push_back({requests.back(), 0});
     }
     run(batch);
     return requests;
   }
 
   void run(Batch& batch) {
-    Planner(limits_).plan_tickets(batch);
+    CostModels costs;
+    costs.emplace_back(PassCosts{});
+    Planner(limits_.dedup, costs).plan_tickets(batch);
     AdmissionControl admission(limits_);
-    Worker worker({&model_}, limits_, admission, &observer_);
-    worker.run(batch, nullptr);
+    Worker worker({&model_}, limits_, costs, admission, &observer_);
+    worker.run(batch, nullptr, [this] { ++nearly_done_; });
+    learnt_ = costs[0].coefficients();
   }
 
   static Sequence last_of(std::vector<uint32_t> ids) { return {std::move(ids), WantedRows::kLast}; }
@@ -60,6 +64,8 @@ class WorkerTest : public ::testing::Test {
   SchedulerLimits limits_;
   FakeForwardPass model_;
   Reports observer_;
+  size_t nearly_done_ = 0;
+  CostCoefficients learnt_;
 };
 
 TEST_F(WorkerTest, GivesEverySequenceTheStatesOfItsOwnPath) {
@@ -89,12 +95,21 @@ TEST_F(WorkerTest, ReportsABatch) {
   EXPECT_FALSE(report.failed);
 }
 
+TEST_F(WorkerTest, SaysThatAPassNearsItsEndAndLearnsWhatItCost) {
+  model_.steps = 10;
+  model_.in_step = [](size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
+  run({last_of({1, 2, 3})});
+  EXPECT_GE(nearly_done_, 1U);
+  EXPECT_LE(nearly_done_, 5U);  // not from the start
+  EXPECT_NEAR(learnt_.seconds({3, 6, 1}), observer_.reports[0].compute_seconds, 0.05);
+}
+
 TEST_F(WorkerTest, DoesNotRunABatchThatNobodyWants) {
   const auto request = std::make_shared<RequestState>(submission_of({{1}}),
                                                       std::weak_ptr<TicketQueue>{}, Clock::now());
   request->fail(shutting_down_failure());
   Batch batch;
-  batch.tickets.push_back({request, 0});
+  batch.choice.tickets.push_back({request, 0});
   run(batch);
   EXPECT_EQ(model_.runs(), 0U);
   EXPECT_TRUE(observer_.reports.empty());
@@ -186,7 +201,7 @@ TEST_F(WorkerTest, RetriesLeaveOutWhatNobodyWantsAnyMore) {
     }
   };
   Batch batch;
-  batch.tickets = {{gone, 0}, {wanted, 0}};
+  batch.choice.tickets = {{gone, 0}, {wanted, 0}};
   run(batch);
   EXPECT_TRUE(wanted->take().has_value());
   EXPECT_EQ(rows, (std::vector<size_t>{4, 1}));
@@ -202,11 +217,13 @@ TEST_F(WorkerTest, AResultOfAnotherShapeIsAFailureNotAnOverrun) {
   const auto request = std::make_shared<RequestState>(submission_of({{1}}),
                                                       std::weak_ptr<TicketQueue>{}, Clock::now());
   Batch batch;
-  batch.tickets.push_back({request, 0});
-  Planner(limits_).plan_tickets(batch);
+  batch.choice.tickets.push_back({request, 0});
+  CostModels costs;
+  costs.emplace_back(PassCosts{});
+  Planner(limits_.dedup, costs).plan_tickets(batch);
   AdmissionControl admission(limits_);
-  Worker worker({&misshapen}, limits_, admission, nullptr);
-  worker.run(batch, nullptr);
+  Worker worker({&misshapen}, limits_, costs, admission, nullptr);
+  worker.run(batch, nullptr, {});
   EXPECT_EQ(request->take().error().kind, FailureKind::kCompute);
 }
 
