@@ -57,7 +57,7 @@ void CostModel::observe(const PassWork& work, double seconds) {
   }
   rows_seen_ = kMemory * rows_seen_ + rows;
   seconds_seen_ = kMemory * seconds_seen_ + seconds;
-  fit();
+  if (++observations_ >= kObservationsMin) fit();
 }
 
 void CostModel::fit() {

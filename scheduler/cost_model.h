@@ -5,7 +5,9 @@
 // fitted by non-negative least squares (Lawson, Hanson 1974; with four unknowns every active set is
 // tried) to relative errors, so that short batches count as much as long ones. Old batches are
 // forgotten at a fixed rate. Batches that all look alike do not determine four unknowns: a weak
-// pull towards the ratios of b : c : d that the model's sizes tell keeps them in proportion.
+// pull towards the ratios of b : c : d that the model's sizes tell keeps them in proportion. Nothing
+// is predicted before a few have run: the first ones wait for weights and memory that are touched for
+// the first time.
 //
 // Thread contract: observe() from one thread, coefficients() from any.
 #pragma once
@@ -24,7 +26,7 @@ struct CostCoefficients {
   double pair = 0;    // seconds
   double wanted = 0;  // seconds
 
-  /// False until a batch has been observed: nothing can be predicted.
+  /// False until enough batches have been observed: nothing can be predicted.
   bool known() const { return fixed > 0 || row > 0 || pair > 0 || wanted > 0; }
   double seconds(const PassWork& work) const {
     return fixed + row * work.rows + pair * work.pairs + wanted * work.wanted;
@@ -33,6 +35,9 @@ struct CostCoefficients {
 
 class CostModel {
  public:
+  /// Batches before anything is predicted.
+  static constexpr size_t kObservationsMin = 3;
+
   explicit CostModel(const PassCosts& costs) : costs_(costs) {}
 
   /// A batch of `work` took `seconds`; ignored unless both are above 0.
@@ -50,6 +55,7 @@ class CostModel {
   // Normal equations of the observations, in units that make the unknowns comparable.
   Matrix products_{};
   Vector right_side_{};
+  size_t observations_ = 0;
   double rows_seen_ = 0;     // cost in rows, and …
   double seconds_seen_ = 0;  // … time of the observations, as far as they are remembered
   mutable std::mutex mutex_;

@@ -39,10 +39,13 @@ TEST(CostModel, FindsTheCoefficientsThatTheTimesWereMadeWith) {
   }
 }
 
-TEST(CostModel, PredictsFromTheFirstBatchOn) {
+TEST(CostModel, PredictsFromAFewBatchesThoughTheyAreAlike) {
   CostModel model(kCosts);
   const PassWork work{1000, 100'000, 10};
-  model.observe(work, 2);
+  for (size_t i = 0; i < CostModel::kObservationsMin; ++i) {
+    EXPECT_FALSE(model.coefficients().known());
+    model.observe(work, 2);
+  }
   EXPECT_NEAR(model.coefficients().seconds(work), 2, 0.02);
   // Twice the work, about twice the time.
   EXPECT_NEAR(model.coefficients().seconds({2000, 200'000, 20}), 4, 0.4);
@@ -96,6 +99,14 @@ TEST(CostModel, ReachesTheNoiseOfTheTimes) {
     EXPECT_NEAR(model.coefficients().seconds(work), truth.seconds(work),
                 0.15 * truth.seconds(work));
   }
+}
+
+TEST(CostModel, AColdStartIsSoonForgotten) {
+  CostModel model(kCosts);
+  const PassWork work{100, 5000, 2};
+  model.observe(work, 5);  // waited for its weights
+  for (int i = 0; i < 3; ++i) model.observe(work, 0.1);
+  EXPECT_NEAR(model.coefficients().seconds(work), 0.1, 0.01);
 }
 
 TEST(CostModel, IgnoresWhatTookNoTime) {
