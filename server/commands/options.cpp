@@ -149,9 +149,7 @@ class CommandLineParser {
     option(sub, "port", o_.port, "TCP port to listen on; 0: any free one")
         ->check(CLI::Range(0, 65535));
     add_engine_options(sub);
-    option(sub, "max-queue", o_.max_queue,
-           "Inputs that may wait; a request beyond it is answered 429, one with more inputs 400")
-        ->check(CLI::Range(size_t{1}, size_t{1} << 24U));
+    add_overload_options(sub);
     option(sub, "http-threads", o_.http_threads,
            "Requests that are read, awaited and answered at once")
         ->check(CLI::Range(size_t{1}, size_t{4096}));
@@ -163,6 +161,28 @@ class CommandLineParser {
     option(sub, "drain-timeout", o_.drain_timeout,
            "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
         ->check(CLI::Range(size_t{0}, size_t{86400}));
+  }
+
+  /// How much may wait, and what a batch takes of it.
+  void add_overload_options(CLI::App* sub) {
+    option(sub, "max-queue", o_.max_queue,
+           "Inputs that may wait; a request beyond it is answered 429, one with more inputs 400")
+        ->check(CLI::Range(size_t{1}, size_t{1} << 24U));
+    option(sub, "max-queue-tokens", o_.max_queue_tokens,
+           "Tokens of the inputs that may wait; a request beyond it is answered 429, one with more "
+           "tokens 400")
+        ->check(CLI::Range(size_t{1}, size_t{1} << 32U));
+    option(sub, "max-batch-inputs", o_.max_batch_inputs,
+           "Inputs of one batch at most, however much they share")
+        ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
+    option(sub, "max-batch-ms", o_.max_batch_ms,
+           "Milliseconds that one batch may take, as predicted from those before; shorter ones "
+           "answer short requests sooner, longer ones share more")
+        ->check(CLI::Range(size_t{1}, size_t{3600000}));
+    option(sub, "batch-window-ms", o_.batch_window_ms,
+           "Milliseconds that an idle server waits for more inputs before it computes the first "
+           "ones; 0: none, what comes meanwhile goes into the next batch")
+        ->check(CLI::Range(size_t{0}, size_t{10000}));
   }
 
   void add_embed() {

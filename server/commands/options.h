@@ -36,6 +36,10 @@ struct Options {
   size_t http_threads = 256;
   size_t max_body_mb = 32;
   size_t max_queue = 16384;
+  size_t max_queue_tokens = size_t{1} << 21U;
+  size_t max_batch_inputs = 4096;
+  size_t max_batch_ms = 1000;
+  size_t batch_window_ms = 0;
   size_t request_timeout = 300;
   size_t drain_timeout = 30;
 

@@ -99,7 +99,11 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
   limits.batch_full_rows_max =
       std::max(limits.batch_full_rows_max, kFullRowsPerCompactRow * options.max_batch_tokens);
   limits.sequence_tokens_max = input_tokens_max(options, model_->config());
+  limits.batch_sequences_max = options.max_batch_inputs;
+  limits.batch_seconds_max = static_cast<double>(options.max_batch_ms) / 1e3;
+  limits.batch_window = std::chrono::milliseconds(options.batch_window_ms);
   limits.queue_tickets_max = options.max_queue;
+  limits.queue_tokens_max = options.max_queue_tokens;
   const ReservedRows rows = reserved_rows(options, model_->config());
   model_->reserve(rows.batch, rows.interlude);
   scheduler_ = std::make_unique<scheduler::Scheduler>(

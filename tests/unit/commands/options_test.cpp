@@ -48,6 +48,17 @@ TEST_F(OptionsTest, DefaultsApplyWhenNothingIsSet) {
   EXPECT_EQ(line.options.max_batch_tokens, 4096U);
 }
 
+TEST_F(OptionsTest, OverloadLimitsHaveDefaultsAndRanges) {
+  const auto options = parse({"serve"}).options;
+  EXPECT_EQ(options.max_queue_tokens, 2097152U);
+  EXPECT_EQ(options.max_batch_inputs, 4096U);
+  EXPECT_EQ(options.max_batch_ms, 1000U);
+  EXPECT_EQ(options.batch_window_ms, 0U);
+  EXPECT_EQ(parse({"serve", "--batch-window-ms", "5"}).options.batch_window_ms, 5U);
+  for (const char* zero : {"--max-queue-tokens", "--max-batch-inputs", "--max-batch-ms"})
+    EXPECT_EQ(parse({"serve", zero, "0"}).exit_code, 2) << zero;
+}
+
 TEST_F(OptionsTest, FileWinsOverDefault) {
   write_file("port = 1001\n");
   EXPECT_EQ(parse({"serve", "--config", file_}).options.port, 1001);
