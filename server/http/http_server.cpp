@@ -12,6 +12,7 @@
 #include "server/http/connection.h"
 #include "server/http/connection_loop.h"
 #include "server/http/listening_socket.h"
+#include "server/http/peer_address.h"
 #include "server/http/request_head.h"
 #include "server/http/request_threads.h"
 #include "server/route_paths.h"
@@ -49,11 +50,26 @@ struct Visit {
   TransferClock send_clock;
   TransferStatus receive_status = TransferStatus::kOk;
   const Route* route = nullptr;
+  HttpRequest request;  // for `route`, its body last
   HttpResponse answer;  // also before the body is read, if `answered`
   bool answered = false;
   bool send_failed = false;
   bool close_after = false;
 };
+
+/// What the route's functions see of a visit; the body comes later.
+HttpRequest request_without_body(const Visit& visit, SteadyClock::time_point received_at) {
+  HttpRequest request;
+  request.method = visit.head.method;
+  request.path = visit.head.path;
+  request.content_type = visit.head.content_type;
+  request.authorization = visit.head.authorization;
+  request.request_timeout = visit.head.request_timeout;
+  request.client_address = peer_address(visit.connection.fd());
+  request.received_at = received_at;
+  request.client_gone = [&connection = visit.connection] { return connection.peer_gone(); };
+  return request;
+}
 
 /// What becomes of a connection after an answer.
 enum class After : uint8_t { kKeep, kClose, kLinger };
@@ -165,9 +181,10 @@ struct HttpServer::Impl {
   After handle(Connection& connection);
   void route(Visit& visit);
   bool reject_before_body(Visit& visit);
+  static std::optional<HttpResponse> ask_admission(const Visit& visit);
   HttpResponse receive_and_answer(Visit& visit, const httplib::ContentReader& reader);
   ApiError body_error(const Visit& visit, bool too_large, bool overloaded) const;
-  HttpResponse call_handler(const Visit& visit, std::string body);
+  static HttpResponse call_handler(Visit& visit, std::string body);
   void write_answer(Visit& visit, httplib::Response& response) const;
 
   HttpServerOptions options;
@@ -246,6 +263,7 @@ After HttpServer::Impl::handle(Connection& connection) {
   Visit visit(connection, head_ok ? std::move(*head) : RequestHead{},
               std::chrono::seconds(options.receive_seconds_max));
   if (head_ok) {
+    visit.request = request_without_body(visit, start);
     route(visit);
   } else {
     visit.answer = error_response(head.error());
@@ -295,7 +313,9 @@ void HttpServer::Impl::route(Visit& visit) {
 bool HttpServer::Impl::reject_before_body(Visit& visit) {
   const RequestHead& head = visit.head;
   const std::string& encoding = head.content_encoding;
-  if (head.body == BodyKind::kLength && head.content_length > options.body_bytes_max) {
+  if (auto refusal = ask_admission(visit)) {
+    visit.answer = std::move(*refusal);
+  } else if (head.body == BodyKind::kLength && head.content_length > options.body_bytes_max) {
     visit.answer = error_response(body_error(visit, true, false));
   } else if (!encoding.empty() && encoding != "gzip" && encoding != "deflate" && encoding != "br") {
     visit.answer =
@@ -305,6 +325,15 @@ bool HttpServer::Impl::reject_before_body(Visit& visit) {
     return false;
   }
   return true;
+}
+
+std::optional<HttpResponse> HttpServer::Impl::ask_admission(const Visit& visit) {
+  if (!visit.route->admission) return std::nullopt;
+  try {
+    return visit.route->admission(visit.request);
+  } catch (...) {
+    return error_response(http_error(ErrorKind::kInternal, "the server failed"));
+  }
 }
 
 HttpResponse HttpServer::Impl::receive_and_answer(Visit& visit,
@@ -354,15 +383,10 @@ ApiError HttpServer::Impl::body_error(const Visit& visit, bool too_large, bool o
                                                           ", or its chunks are malformed");
 }
 
-HttpResponse HttpServer::Impl::call_handler(const Visit& visit, std::string body) {
-  HttpRequest request;
-  request.method = visit.head.method;
-  request.path = visit.head.path;
-  request.content_type = visit.head.content_type;
-  request.body = std::move(body);
-  request.client_gone = [&connection = visit.connection] { return connection.peer_gone(); };
+HttpResponse HttpServer::Impl::call_handler(Visit& visit, std::string body) {
+  visit.request.body = std::move(body);
   try {
-    return visit.route->handler(request);
+    return visit.route->handler(visit.request);
   } catch (...) {
     return error_response(http_error(ErrorKind::kInternal, "the server failed"));
   }

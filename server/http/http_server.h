@@ -9,10 +9,12 @@
 // Thread contract: handlers run on many threads at once; stop() may be called from any thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,9 +22,13 @@ namespace espalier::server {
 
 struct HttpRequest {
   std::string method;
-  std::string path;          // without the query string
-  std::string content_type;  // lower case, without parameters; empty if absent
-  std::string body;          // decoded
+  std::string path;                            // without the query string
+  std::string content_type;                    // lower case, without parameters; empty if absent
+  std::string authorization;                   // the header field as sent; empty if absent
+  std::optional<std::string> request_timeout;  // X-Request-Timeout-Ms as sent
+  std::string client_address;                  // see peer_address.h
+  std::chrono::steady_clock::time_point received_at{};  // when its head was read
+  std::string body;                                     // decoded
   /// True once the client has closed its connection, or only its sending half (`nc -N`): the two
   /// look the same. Short requests are answered before anybody asks.
   std::function<bool()> client_gone;
@@ -35,12 +41,15 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
+/// Looks at a request before its body is read; an answer refuses it.
+using HttpAdmission = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 struct Route {
   std::string method;  // "GET" or "POST"
   std::string path;    // exact
   HttpHandler handler;
+  HttpAdmission admission = {};  // absent: everyone is let in
 };
 
 struct HttpServerOptions {

@@ -154,6 +154,11 @@ class HeadParser {
       if (!head_.content_encoding.empty()) head_.content_encoding += ", ";
       if (const auto encoding = lower_case(value); encoding != "identity")
         head_.content_encoding += encoding;
+    } else if (name == "authorization") {
+      return sole_field("Authorization", value, seen_authorization_, head_.authorization);
+    } else if (name == "x-request-timeout-ms") {
+      return sole_field("X-Request-Timeout-Ms", value, seen_timeout_,
+                        head_.request_timeout.emplace());
     } else if (name == "connection") {
       connection_field(value);
     } else if (name == "expect") {
@@ -171,6 +176,15 @@ class HeadParser {
     return std::nullopt;
   }
 
+  /// A field that must not occur twice: a proxy might have checked the other one.
+  static std::optional<ApiError> sole_field(const char* name, std::string_view value, bool& seen,
+                                            std::string& to) {
+    if (seen) return bad_head(std::string(name) + " occurs twice");
+    seen = true;
+    to = value;
+    return std::nullopt;
+  }
+
   void connection_field(std::string_view value) {
     while (!value.empty()) {
       const auto option = lower_case(trim(take_until(value, ",")));
@@ -185,6 +199,8 @@ class HeadParser {
   bool has_transfer_encoding_ = false;
   bool wants_close_ = false;
   bool wants_keep_alive_ = false;
+  bool seen_authorization_ = false;
+  bool seen_timeout_ = false;
   size_t hosts_ = 0;
   size_t fields_ = 0;
 };

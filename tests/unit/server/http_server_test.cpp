@@ -31,6 +31,25 @@ TEST(HttpServer, AnswersAndKeepsTheConnection) {
   }
 }
 
+TEST(HttpServer, RefusesARequestBeforeItsBodyIsSent) {
+  RunningServer running;
+  RawClient client(running.port());
+  client.send("POST /guarded HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+  const auto response = client.receive();  // although no byte of the body was sent
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->status, 401);
+  EXPECT_TRUE(client.is_closed());
+}
+
+TEST(HttpServer, HandlersSeeWhoAsksAndForHowLong) {
+  RunningServer running;
+  const std::string fields = "Authorization: let me in\r\n";
+  EXPECT_EQ(exchange(running.port(), post("/guarded", "x", fields))->body, "127.0.0.1|none");
+  EXPECT_EQ(exchange(running.port(), post("/guarded", "x", fields + "X-Request-Timeout-Ms: 70\r\n"))
+                ->body,
+            "127.0.0.1|70");
+}
+
 TEST(HttpServer, ClosesWhenTheClientAsksForIt) {
   RunningServer running;
   RawClient client(running.port());

@@ -26,6 +26,26 @@ TEST(RequestHead, FieldsThatMatterAreRead) {
   EXPECT_TRUE(head.keep_alive);
 }
 
+TEST(RequestHead, WhoAsksAndForHowLongAreReadAsSent) {
+  const auto head = parsed(
+      "GET / HTTP/1.1\r\nHost: a\r\nAUTHORIZATION:  Bearer Abc \r\nx-request-timeout-ms: 1e3\r\n"
+      "\r\n");
+  EXPECT_EQ(head.authorization, "Bearer Abc");
+  EXPECT_EQ(head.request_timeout, "1e3");
+  const auto without = parsed("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(without.authorization, "");
+  EXPECT_EQ(without.request_timeout, std::nullopt);
+}
+
+TEST(RequestHead, FieldsThatAProxyMayHaveCheckedMustNotOccurTwice) {
+  for (const std::string field : {"Authorization", "X-Request-Timeout-Ms"}) {
+    const auto result = parse_request_head("GET / HTTP/1.1\r\nHost: a\r\n" + field + ":\r\n" +
+                                           field + ": 1\r\n\r\n");
+    ASSERT_FALSE(result) << field;
+    EXPECT_EQ(result.error().message, field + " occurs twice");
+  }
+}
+
 TEST(RequestHead, ConnectionOptionsAreAList) {
   EXPECT_FALSE(parsed("GET / HTTP/1.1\r\nHost: a\r\nConnection: foo , CLOSE\r\n\r\n").keep_alive);
   EXPECT_TRUE(parsed("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\n\r\n").keep_alive);

@@ -82,11 +82,24 @@ std::vector<Route> RunningServer::routes() {
     response.body = "{\"status\":\"ok\"}";
     return response;
   };
+  const auto admit = [](const HttpRequest& request) -> std::optional<HttpResponse> {
+    if (request.authorization == "let me in") return std::nullopt;
+    HttpResponse refusal;
+    refusal.status = 401;
+    refusal.body = "{}";
+    return refusal;
+  };
+  const auto who = [](const HttpRequest& request) {
+    HttpResponse response;
+    response.body = request.client_address + "|" + request.request_timeout.value_or("none");
+    return response;
+  };
   const auto fail = [](const HttpRequest&) -> HttpResponse { throw std::runtime_error("oops"); };
   return {
       {"POST", "/echo", echo},
       {"POST", "/wait", [this](const HttpRequest& request) { return wait_for_release(request); }},
       {"GET", "/health", health},
+      {"POST", "/guarded", who, admit},
       {"GET", "/throw", fail}};
 }
 

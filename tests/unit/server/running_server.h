@@ -16,7 +16,8 @@ namespace espalier::server {
 HttpServerOptions test_options();
 
 /// Routes: POST /echo gives the body back; POST /wait answers when release() was called, or 499
-/// once its client has gone; GET /health; GET /throw throws.
+/// once its client has gone; POST /guarded says
+/// who asks, if it is let in; GET /health; GET /throw throws.
 class RunningServer {
  public:
   explicit RunningServer(HttpServerOptions options = test_options());
