@@ -19,6 +19,7 @@ struct ErrorRow {
 /// nothing that a client did wrong may have one of those.
 constexpr std::array kErrorTable{
     ErrorRow{ErrorKind::kInvalidRequest, 400, "invalid_request_error"},
+    ErrorRow{ErrorKind::kUnauthorized, 401, "authentication_error"},
     ErrorRow{ErrorKind::kNotFound, 404, "not_found_error"},
     ErrorRow{ErrorKind::kModelNotFound, 404, "not_found_error"},
     ErrorRow{ErrorKind::kMethodNotAllowed, 405, "invalid_request_error"},
@@ -83,6 +84,7 @@ ApiError from_failure(const scheduler::Failure& failure) {
   error.kind = kind_of(failure.kind);
   error.message = failure.message;
   error.retry_after = failure.retry_after;
+  if (failure.kind == scheduler::FailureKind::kNeverFits) error.code = kTooLargeCode;
   return error;
 }
 

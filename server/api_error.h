@@ -13,6 +13,7 @@ namespace espalier::server {
 
 enum class ErrorKind : uint8_t {
   kInvalidRequest,        // 400: malformed or out of range; `param` names the field
+  kUnauthorized,          // 401, with WWW-Authenticate
   kNotFound,              // 404: no such route
   kModelNotFound,         // 404: no such model
   kMethodNotAllowed,      // 405
@@ -32,6 +33,9 @@ struct ApiError {
   std::string code;     // a stable word for programs ("context_length_exceeded"), or empty
   std::chrono::seconds retry_after{0};
 };
+
+/// `code` of requests that are larger than anything that may wait.
+inline constexpr char kTooLargeCode[] = "request_too_large";
 
 template <typename T>
 using Result = tl::expected<T, ApiError>;

@@ -64,12 +64,34 @@ HttpResponse failed(const char* path, const ApiError& error) {
   return error_response(error);
 }
 
+Result<Identity> identify(const ApiContext& context, const HttpRequest& http) {
+  if (context.api_keys != nullptr) return context.api_keys->identify(http.authorization);
+  return identity_of_address(http.client_address);
+}
+
+/// Who asks, and how long they will wait, from the head alone.
+Result<Caller> caller_of(const ApiContext& context, const HttpRequest& http) {
+  auto identity = identify(context, http);
+  if (!identity) return tl::unexpected(std::move(identity.error()));
+  Caller caller;
+  caller.identity = *identity;
+  caller.gone = http.client_gone;
+  if (http.request_timeout) {
+    const auto timeout = parse_request_timeout(*http.request_timeout);
+    if (!timeout) return tl::unexpected(timeout.error());
+    caller.timeout = AskedTimeout{*timeout, http.received_at};
+  }
+  return caller;
+}
+
 HttpResponse post_embeddings(const ApiContext& context, const HttpRequest& http) {
+  const auto caller = caller_of(context, http);
+  if (!caller) return error_response(caller.error());
   if (const auto refused = refuse_media_type(http)) return error_response(*refused);
   const auto request = parse_embedding_request(http.body);
   if (!request) return error_response(request.error());
   StageTimes times;
-  const auto answer = context.service->embed(*request, http.client_gone, times);
+  const auto answer = context.service->embed(*request, *caller, times);
   if (!answer) return failed(kEmbeddingsPath, answer.error());
   context.metrics->on_stages(times);
   auto body = render_embedding_answer(*answer, request->encoding, context.service->model().name);
@@ -98,11 +120,13 @@ class AnswerIds {
 };
 
 HttpResponse post_rerank(const ApiContext& context, AnswerIds& ids, const HttpRequest& http) {
+  const auto caller = caller_of(context, http);
+  if (!caller) return error_response(caller.error());
   if (const auto refused = refuse_media_type(http)) return error_response(*refused);
   const auto request = parse_rerank_request(http.body);
   if (!request) return error_response(request.error());
   StageTimes times;
-  const auto answer = context.service->rerank(*request, http.client_gone, times);
+  const auto answer = context.service->rerank(*request, *caller, times);
   if (!answer) return failed(kRerankPath, answer.error());
   context.metrics->on_stages(times);
   auto body = render_rerank_answer(*answer, *request, ids.next(), context.service->model().name);
@@ -130,11 +154,21 @@ std::string models_body(const ServedModel& model) {
 
 std::vector<Route> api_routes(const ApiContext& context) {
   const auto ids = std::make_shared<AnswerIds>();
-  const auto post = [](const char* path, auto handler) {
-    return Route{"POST", path, guarded(path, std::move(handler))};
+  // Whoever may not ask, or asks for a nonsensical time, is told so before the body is read.
+  const HttpAdmission admission =
+      [context](const HttpRequest& request) -> std::optional<HttpResponse> {
+    const auto caller = caller_of(context, request);
+    if (caller) return std::nullopt;
+    return error_response(caller.error());
+  };
+  const auto post = [&](const char* path, auto handler) {
+    return Route{"POST", path, guarded(path, std::move(handler)), admission};
   };
   const auto get = [](const char* path, auto handler) {
     return Route{"GET", path, guarded(path, std::move(handler))};
+  };
+  const auto get_with_key = [&](const char* path, auto handler) {
+    return Route{"GET", path, guarded(path, std::move(handler)), admission};
   };
   return {
       post(kEmbeddingsPath,
@@ -144,8 +178,8 @@ std::vector<Route> api_routes(const ApiContext& context) {
              return post_rerank(context, *ids, request);
            }),
       get(kHealthPath, [context](const HttpRequest&) { return get_health(context); }),
-      get(kModelsPath, [body = models_body(context.service->model())](
-                           const HttpRequest&) { return json_response(body); }),
+      get_with_key(kModelsPath, [body = models_body(context.service->model())](
+                                    const HttpRequest&) { return json_response(body); }),
       get(kMetricsPath,
           [context](const HttpRequest&) {
             HttpResponse response;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "scheduler/scheduler.h"
+#include "server/api_keys.h"
 #include "server/http/http_server.h"
 #include "server/inference_service.h"
 #include "server/metrics.h"
@@ -16,7 +17,8 @@ struct ApiContext {
   const InferenceService* service = nullptr;
   const scheduler::Scheduler* scheduler = nullptr;
   Metrics* metrics = nullptr;
-  std::function<bool()> ready;  // false while draining: GET /health answers 503
+  const ApiKeys* api_keys = nullptr;  // null: everyone is served, told apart by address
+  std::function<bool()> ready;        // false while draining: GET /health answers 503
 };
 
 /// POST /v1/embeddings, POST /v1/rerank, GET /health, GET /v1/models, GET /metrics.

@@ -12,6 +12,8 @@ HttpResponse error_response(const ApiError& error) {
     const auto seconds = std::max<std::chrono::seconds::rep>(1, error.retry_after.count());
     response.headers.emplace_back("Retry-After", std::to_string(seconds));
   }
+  if (error.kind == ErrorKind::kUnauthorized)
+    response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }
 

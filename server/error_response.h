@@ -6,7 +6,8 @@
 
 namespace espalier::server {
 
-/// Status from the table, the JSON body, and `Retry-After` (at least one second) on 429 and 503.
+/// Status from the table, the JSON body, `Retry-After` (at least one second) on 429
+/// and 503, `WWW-Authenticate` on 401.
 HttpResponse error_response(const ApiError& error);
 
 }  // namespace espalier::server

@@ -23,14 +23,6 @@ ApiError client_gone_error() {
   return error;
 }
 
-ApiError deadline_error(std::chrono::seconds timeout) {
-  ApiError error;
-  error.kind = ErrorKind::kDeadlineExceeded;
-  error.message = "the request was not done within " + std::to_string(timeout.count()) +
-                  " s; send fewer inputs at once";
-  return error;
-}
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -51,23 +43,23 @@ class ScopedTimer {
 /// One request under way: when it must be done and whether anybody still wants it.
 class Attempt {
  public:
-  Attempt(const ServedModel& model, const ClientGone& client_gone)
-      : timeout_(model.request_timeout),
-        deadline_(Clock::now() + model.request_timeout),
-        client_gone_(client_gone) {}
+  Attempt(const ServedModel& model, const scheduler::Scheduler& scheduler, const Caller& caller)
+      : caller_(caller), deadline_(model.request_timeout, caller.timeout, Clock::now()) {
+    deadline_.expect(scheduler.predicted_seconds(0));
+  }
 
-  Clock::time_point deadline() const { return deadline_; }
+  const Identity& identity() const { return caller_.identity; }
+  RequestDeadline& deadline() { return deadline_; }
 
   std::optional<ApiError> interrupted() const {
-    if (client_gone_ && client_gone_()) return client_gone_error();
-    if (Clock::now() >= deadline_) return deadline_error(timeout_);
+    if (caller_.gone && caller_.gone()) return client_gone_error();
+    if (Clock::now() >= deadline_.at()) return deadline_.error();
     return std::nullopt;
   }
 
  private:
-  std::chrono::seconds timeout_;
-  Clock::time_point deadline_;
-  const ClientGone& client_gone_;
+  const Caller& caller_;
+  RequestDeadline deadline_;
 };
 
 size_t count_tokens(const std::vector<TokenIds>& sequences) {
@@ -80,15 +72,21 @@ size_t count_tokens(const std::vector<TokenIds>& sequences) {
 /// request's field that holds the inputs.
 Result<scheduler::Completed> compute(scheduler::Scheduler& scheduler, const ServedModel& model,
                                      std::vector<TokenIds> sequences, const char* param,
-                                     const Attempt& attempt, StageTimes& times) {
-  const auto as_api_error = [param](const scheduler::Failure& failure) {
+                                     size_t tokens, Attempt& attempt, StageTimes& times) {
+  const auto as_api_error = [&](const scheduler::Failure& failure) {
+    if (failure.kind == scheduler::FailureKind::kDeadline)
+      return tl::unexpected(attempt.deadline().error());
     ApiError error = from_failure(failure);
     if (error.kind == ErrorKind::kInvalidRequest) error.param = param;
     return tl::unexpected(std::move(error));
   };
+  attempt.deadline().expect(scheduler.predicted_seconds(tokens));
   scheduler::Submission submission;
   submission.model = model.scheduler_index;
-  submission.deadline = attempt.deadline();
+  submission.tenant = attempt.identity().tenant;
+  submission.client = attempt.identity().client;
+  submission.weight = attempt.identity().weight;
+  submission.deadline = attempt.deadline().at();
   submission.sequences.reserve(sequences.size());
   for (auto& ids : sequences) submission.sequences.push_back({std::move(ids)});
 
@@ -133,8 +131,7 @@ InferenceService::InferenceService(ServedModel model, scheduler::Scheduler& sche
 }
 
 Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
-                                                const ClientGone& client_gone,
-                                                StageTimes& times) const {
+                                                const Caller& caller, StageTimes& times) const {
   if (request.dimensions && (*request.dimensions < 1 || *request.dimensions > model_.hidden_size)) {
     return tl::unexpected(ApiError{ErrorKind::kInvalidRequest,
                                    "`dimensions` must be between 1 and " +
@@ -144,7 +141,7 @@ Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
                                    {},
                                    {}});
   }
-  const Attempt attempt(model_, client_gone);
+  Attempt attempt(model_, scheduler_, caller);
   auto sequences = [&] {
     const ScopedTimer timer(times.tokenize_seconds);
     return embedding_token_ids(model_, request, [&] { return attempt.interrupted(); });
@@ -153,7 +150,8 @@ Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
 
   EmbeddingAnswer answer;
   answer.prompt_tokens = count_tokens(*sequences);
-  auto completed = compute(scheduler_, model_, std::move(*sequences), "input", attempt, times);
+  auto completed = compute(scheduler_, model_, std::move(*sequences), "input", answer.prompt_tokens,
+                           attempt, times);
   if (!completed) return tl::unexpected(std::move(completed.error()));
   answer.embeddings.reserve(completed->sequences.size());
   for (const auto& hidden : completed->sequences)
@@ -161,8 +159,7 @@ Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
   return answer;
 }
 
-Result<RerankAnswer> InferenceService::rerank(const RerankRequest& request,
-                                              const ClientGone& client_gone,
+Result<RerankAnswer> InferenceService::rerank(const RerankRequest& request, const Caller& caller,
                                               StageTimes& times) const {
   if (!model_.rerank_prompt || model_.max_input_tokens <= model_.rerank_prompt->fixed_tokens()) {
     return tl::unexpected(ApiError{
@@ -175,7 +172,7 @@ Result<RerankAnswer> InferenceService::rerank(const RerankRequest& request,
         "model_cannot_rerank",
         {}});
   }
-  const Attempt attempt(model_, client_gone);
+  Attempt attempt(model_, scheduler_, caller);
   auto sequences = [&] {
     const ScopedTimer timer(times.tokenize_seconds);
     return rerank_token_ids(model_, request, [&] { return attempt.interrupted(); });
@@ -184,7 +181,8 @@ Result<RerankAnswer> InferenceService::rerank(const RerankRequest& request,
 
   RerankAnswer answer;
   answer.prompt_tokens = count_tokens(*sequences);
-  auto completed = compute(scheduler_, model_, std::move(*sequences), "documents", attempt, times);
+  auto completed = compute(scheduler_, model_, std::move(*sequences), "documents",
+                           answer.prompt_tokens, attempt, times);
   if (!completed) return tl::unexpected(std::move(completed.error()));
   std::vector<float> scores;
   scores.reserve(completed->sequences.size());

@@ -15,6 +15,8 @@
 
 #include "scheduler/scheduler.h"
 #include "server/api_error.h"
+#include "server/identity.h"
+#include "server/request_deadline.h"
 #include "server/served_model.h"
 
 namespace espalier::server {
@@ -71,14 +73,21 @@ struct StageTimes {
 /// Asked now and then while a request waits; true: nobody wants the answer any more.
 using ClientGone = std::function<bool()>;
 
+/// Who asks, and how long they will wait.
+struct Caller {
+  Identity identity;
+  std::optional<AskedTimeout> timeout;  // absent: as long as the server lets them
+  ClientGone gone;                      // may be empty: never
+};
+
 class InferenceService {
  public:
   /// `scheduler` must outlive the service.
   InferenceService(ServedModel model, scheduler::Scheduler& scheduler);
 
-  Result<EmbeddingAnswer> embed(const EmbeddingRequest& request, const ClientGone& client_gone,
+  Result<EmbeddingAnswer> embed(const EmbeddingRequest& request, const Caller& caller,
                                 StageTimes& times) const;
-  Result<RerankAnswer> rerank(const RerankRequest& request, const ClientGone& client_gone,
+  Result<RerankAnswer> rerank(const RerankRequest& request, const Caller& caller,
                               StageTimes& times) const;
 
   const ServedModel& model() const { return model_; }

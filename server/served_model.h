@@ -25,7 +25,7 @@ struct ServedModel {
   size_t hidden_size = 0;                      // H: the longest embedding
   size_t vocab_size = 0;                       // token ids that a client sends must be below it
   size_t max_input_tokens = 0;                 // of one input, special tokens included
-  std::chrono::seconds request_timeout{300};   // from admission; then 504
+  std::chrono::seconds request_timeout{0};     // then 504; 0: automatic, see request_deadline.h
   std::map<std::string, std::string> prompts;  // by prompt_name
   std::string default_prompt_name;             // empty: none
 

@@ -71,8 +71,7 @@ int embed(const Options& options) {
     if (request.inputs.empty()) break;
     in_flight.push_back(std::async(std::launch::async, [&runtime, request = std::move(request)] {
       server::StageTimes times;
-      return runtime.service().embed(
-          request, [] { return false; }, times);
+      return runtime.service().embed(request, patient_caller(), times);
     }));
   }
   while (!in_flight.empty()) write_oldest();

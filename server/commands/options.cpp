@@ -112,6 +112,11 @@ class CommandLineParser {
     return added;
   }
 
+  void flag(CLI::App* sub, const std::string& name, bool& value, const std::string& description) {
+    tables_[sub][name] = sub->add_flag(
+        "--" + name, value, description + " [environment: " + environment_name(name) + "]");
+  }
+
   void add_compute_options(CLI::App* sub) {
     option(
         sub, "gemm", o_.gemm,
@@ -149,6 +154,13 @@ class CommandLineParser {
     option(sub, "port", o_.port, "TCP port to listen on; 0: any free one")
         ->check(CLI::Range(0, 65535));
     add_engine_options(sub);
+    option(
+        sub, "api-key-file", o_.api_key_file,
+        "File of lines `NAME KEY [WEIGHT]`: serve only requests with `Authorization: Bearer KEY`, "
+        "each key its fair share of the machine by weight (1); none: serve everyone");
+    flag(sub, "share-across-keys", o_.share_across_keys,
+         "Let requests with different API keys share the computing of common prefixes; without it "
+         "no key's timing depends on what another one sends alike");
     add_overload_options(sub);
     option(sub, "http-threads", o_.http_threads,
            "Requests that are read, awaited and answered at once")
@@ -156,8 +168,9 @@ class CommandLineParser {
     option(sub, "max-body-mb", o_.max_body_mb, "Largest request body in MiB, after decompression")
         ->check(CLI::Range(size_t{1}, size_t{1024}));
     option(sub, "request-timeout", o_.request_timeout,
-           "Seconds until a waiting request is answered 504")
-        ->check(CLI::Range(size_t{1}, size_t{86400}));
+           "Seconds until a waiting request is answered 504; 0: three times what is predicted when "
+           "it comes, at least 60 (300 before anything was measured)")
+        ->check(CLI::Range(size_t{0}, size_t{86400}));
     option(sub, "drain-timeout", o_.drain_timeout,
            "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
         ->check(CLI::Range(size_t{0}, size_t{86400}));
@@ -213,10 +226,8 @@ class CommandLineParser {
     CLI::App* sub = subcommand(
         Command::kTokenize, "tokenize",
         "Tokenize stdin, one {\"text\": …} a line, to stdout, one {\"ids\": […]} a line");
-    tables_[sub]["add-special-tokens"] =
-        sub->add_flag("--add-special-tokens", o_.add_special_tokens,
-                      "Add what the tokenizer's post-processor adds, such as the end token "
-                      "[environment: ESPALIER_ADD_SPECIAL_TOKENS]");
+    flag(sub, "add-special-tokens", o_.add_special_tokens,
+         "Add what the tokenizer's post-processor adds, such as the end token");
   }
 
   void add_inspect() {
@@ -325,6 +336,9 @@ CommandLine stop(int code, std::string text) {
 void check_together(Command command, const Options& options) {
   if (command == Command::kRerank && options.query.empty()) {
     throw UsageError("--query is required: the text that the documents are scored against");
+  }
+  if (command == Command::kServe && options.share_across_keys && options.api_key_file.empty()) {
+    throw UsageError("--share-across-keys needs --api-key-file: without keys all requests share");
   }
   if (!options.prompt_name.empty() && !options.instruction.empty()) {
     throw UsageError("--prompt-name and --instruction exclude each other; give one");

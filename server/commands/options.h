@@ -31,6 +31,8 @@ struct Options {
   size_t max_input_tokens = 0;  // 0: the model's, at most 8 192
 
   // serve
+  std::string api_key_file;  // empty: everyone is served
+  bool share_across_keys = false;
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   size_t http_threads = 256;
@@ -40,7 +42,7 @@ struct Options {
   size_t max_batch_inputs = 4096;
   size_t max_batch_ms = 1000;
   size_t batch_window_ms = 0;
-  size_t request_timeout = 300;
+  size_t request_timeout = 0;  // 0: automatic
   size_t drain_timeout = 30;
 
   // embed, rerank, tokenize

@@ -18,8 +18,7 @@ int rerank(const Options& options) {
   if (request.documents.empty()) return EXIT_SUCCESS;
 
   server::StageTimes times;
-  const auto answer = runtime.service().rerank(
-      request, [] { return false; }, times);
+  const auto answer = runtime.service().rerank(request, patient_caller(), times);
   if (!answer) throw std::runtime_error(answer.error().message);
   for (const auto& result : answer->results) {
     std::cout << "{\"index\":" << result.index

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <stdexcept>
 
@@ -74,6 +75,12 @@ engine::DedupMode dedup_mode(const std::string& dedup) {
   if (dedup == "off") return engine::DedupMode::kOff;
   if (dedup == "radixmlp") return engine::DedupMode::kRadixMlp;
   return engine::DedupMode::kTrie;
+}
+
+server::Caller patient_caller() {
+  server::Caller caller;
+  caller.timeout = server::AskedTimeout{std::chrono::hours(24), scheduler::Clock::now()};
+  return caller;
 }
 
 ReservedRows reserved_rows(const Options& options, const models::ModelConfig& config) {

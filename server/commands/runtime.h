@@ -34,6 +34,9 @@ struct ReservedRows {
 };
 ReservedRows reserved_rows(const Options& options, const models::ModelConfig& config);
 
+/// Whoever calls from the command line: waits as long as it takes.
+server::Caller patient_caller();
+
 /// Members are destroyed in reverse order: the scheduler's threads end before the model goes.
 class Runtime {
  public:

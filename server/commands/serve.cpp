@@ -4,7 +4,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
+#include "server/api_keys.h"
 #include "server/api_routes.h"
 #include "server/commands/commands.h"
 #include "server/commands/runtime.h"
@@ -53,6 +55,11 @@ std::string base_url(const std::string& host, uint16_t port) {
 
 int serve(const Options& options) {
   ShutdownSignals signals;
+  std::optional<server::ApiKeys> keys;
+  if (!options.api_key_file.empty()) {
+    keys = server::ApiKeys::load(options.api_key_file, options.share_across_keys);
+    spdlog::info("{} API keys from {}", keys->size(), options.api_key_file);
+  }
   server::Metrics metrics;
   server::HttpServer http(http_options(options),
                           [&](const std::string& route, int status, double seconds) {
@@ -79,6 +86,7 @@ int serve(const Options& options) {
   context.service = &runtime.service();
   context.scheduler = &runtime.scheduler();
   context.metrics = &metrics;
+  context.api_keys = keys ? &*keys : nullptr;
   context.ready = [&] { return ready.load(); };
   spdlog::info("{} is ready at {}", runtime.service().model().name, base_url(options.host, port));
   http.serve(server::api_routes(context));

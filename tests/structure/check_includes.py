@@ -29,7 +29,11 @@ SOLE_INCLUDERS = {
     "CLI/CLI.hpp": {"server/commands/options.cpp"},
     "pcre2.h": {"text/split_pattern.cpp"},
 }
-SOLE_PREFIXES = {"prometheus/": {"server/metrics.cpp"}, "unicode/": {"text/unicode_normalizer.cpp"}}
+SOLE_PREFIXES = {
+    "openssl/": {"server/key_digest.cpp"},
+    "prometheus/": {"server/metrics.cpp"},
+    "unicode/": {"text/unicode_normalizer.cpp"},
+}
 NOT_IN_HEADERS = {"nlohmann/json.hpp"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)

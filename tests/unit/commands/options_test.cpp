@@ -152,6 +152,20 @@ TEST_F(OptionsTest, PromptNameAndInstructionExcludeEachOther) {
   EXPECT_EQ(parse({"embed", "--prompt-name", "query", "--instruction", "Find it"}).exit_code, 2);
 }
 
+TEST_F(OptionsTest, SharingAcrossKeysNeedsKeys) {
+  const auto line = parse({"serve", "--share-across-keys"});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, HasSubstr("--api-key-file"));
+  write_file("share-across-keys = true\napi-key-file = \"keys\"\n");
+  EXPECT_TRUE(parse({"serve", "--config", file_}).options.share_across_keys);
+  EXPECT_FALSE(parse({"embed", "--config", file_}).exit_code);
+}
+
+TEST_F(OptionsTest, RequestTimeoutIsAutomaticUnlessSet) {
+  EXPECT_EQ(parse({"serve"}).options.request_timeout, 0U);
+  EXPECT_EQ(parse({"serve", "--request-timeout", "7"}).options.request_timeout, 7U);
+}
+
 TEST_F(OptionsTest, VersionIsPrinted) {
   const auto line = parse({"--version"});
   EXPECT_EQ(line.exit_code, 0);

@@ -31,6 +31,7 @@ TEST(ApiError, EveryKindHasTheStatusOfTheApi) {
   EXPECT_EQ(http_status(ErrorKind::kInternal), 500);
   EXPECT_EQ(http_status(ErrorKind::kShuttingDown), 503);
   EXPECT_EQ(http_status(ErrorKind::kDeadlineExceeded), 504);
+  EXPECT_EQ(http_status(ErrorKind::kUnauthorized), 401);
   EXPECT_EQ(http_status(ErrorKind::kClientGone), 499);
 }
 

@@ -19,7 +19,17 @@ class Routes : public testing::Test {
   Routes()
       : scheduler_({&forward_pass_}, {}, &metrics_),
         service_(fake_served_model(), scheduler_),
-        routes_(api_routes({&service_, &scheduler_, &metrics_, [this] { return ready_; }})) {}
+        routes_(api_routes(context())) {}
+
+  ApiContext context(const InferenceService& service) {
+    ApiContext context;
+    context.service = &service;
+    context.scheduler = &scheduler_;
+    context.metrics = &metrics_;
+    context.ready = [this] { return ready_; };
+    return context;
+  }
+  ApiContext context() { return context(service_); }
 
   HttpResponse call(const std::string& path, const std::string& body = {},
                     const std::string& content_type = "application/json") {
@@ -89,6 +99,39 @@ TEST_F(Routes, BodiesThatAreNotJsonAre415WithTheMend) {
     EXPECT_EQ(call(kEmbeddingsPath, R"({"input":"a"})", type).status, 200) << type;
 }
 
+TEST_F(Routes, WithKeysOnlyTheProbesAreOpen) {
+  const auto keys = ApiKeys::parse("shop secret", "keys", false);
+  auto guarded = context();
+  guarded.api_keys = &keys;
+  HttpRequest request;
+  for (const Route& route : api_routes(guarded)) {
+    const bool open = route.path == kHealthPath || route.path == kMetricsPath;
+    EXPECT_EQ(!route.admission, open) << route.path;
+    if (open) continue;
+    request.authorization = "Bearer guessed";
+    const auto refusal = route.admission(request);
+    ASSERT_TRUE(refusal) << route.path;
+    EXPECT_EQ(refusal->status, 401);
+    const json error = json::parse(refusal->body)["error"];
+    EXPECT_EQ(error["type"], "authentication_error");
+    EXPECT_EQ(error["code"], "invalid_api_key");
+    EXPECT_THAT(refusal->headers, testing::Contains(testing::Pair("WWW-Authenticate", "Bearer")));
+    request.authorization = "Bearer secret";
+    EXPECT_FALSE(route.admission(request)) << route.path;
+  }
+}
+
+TEST_F(Routes, TimeoutThatIsNoNumberIs400BeforeTheBodyIsRead) {
+  HttpRequest request;
+  request.request_timeout = "soon";
+  const auto refusal = routes_.front().admission(request);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->status, 400);
+  EXPECT_THAT(refusal->body, HasSubstr("X-Request-Timeout-Ms"));
+  request.request_timeout = "1000";
+  EXPECT_FALSE(routes_.front().admission(request));
+}
+
 TEST_F(Routes, FailureOfTheModelIs500) {
   forward_pass_.fail(true);
   EXPECT_EQ(call(kEmbeddingsPath, R"({"input":"a"})").status, 500);
@@ -100,7 +143,7 @@ TEST_F(Routes, ExceptionInAHandlerIs500WithoutItsText) {
     throw std::runtime_error("secret");
   };
   const InferenceService service(model, scheduler_);
-  const auto routes = api_routes({&service, &scheduler_, &metrics_, [] { return true; }});
+  const auto routes = api_routes(context(service));
   HttpRequest request;
   request.body = R"({"input":"a"})";
   const auto response = routes.front().handler(request);

@@ -9,13 +9,12 @@
 namespace espalier::server {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr uint32_t kEndOfText = 8187;
 constexpr uint32_t kImEnd = 8189;
-
-bool never() { return false; }
 
 class Service : public testing::Test {
  protected:
@@ -23,7 +22,7 @@ class Service : public testing::Test {
       : scheduler_({&forward_pass_}, limits, nullptr), service_(std::move(model), scheduler_) {}
 
   Result<EmbeddingAnswer> embed(const EmbeddingRequest& request) {
-    return service_.embed(request, never, times_);
+    return service_.embed(request, Caller{}, times_);
   }
   Result<EmbeddingAnswer> embed(EmbeddingInput input) {
     EmbeddingRequest request;
@@ -172,7 +171,7 @@ TEST_F(Service, InputWithoutAnyTokenNeverReachesTheScheduler) {
 TEST_F(Service, DocumentsAreRankedBestFirstTiesByIndex) {
   // The fake's relevance falls with the length.
   const auto answer =
-      service_.rerank(rerank_of({words(9), words(3), words(1), words(3), ""}), never, times_);
+      service_.rerank(rerank_of({words(9), words(3), words(1), words(3), ""}), Caller{}, times_);
   ASSERT_TRUE(answer) << answer.error().message;
   std::vector<size_t> order;
   for (const auto& document : answer->results) order.push_back(document.index);
@@ -183,19 +182,19 @@ TEST_F(Service, DocumentsAreRankedBestFirstTiesByIndex) {
 TEST_F(Service, TopNCutsTheRanking) {
   auto request = rerank_of({"a", "b", "c"});
   request.top_n = 2;
-  EXPECT_EQ(service_.rerank(request, never, times_)->results.size(), 2U);
+  EXPECT_EQ(service_.rerank(request, Caller{}, times_)->results.size(), 2U);
   request.top_n = 50;
-  EXPECT_EQ(service_.rerank(request, never, times_)->results.size(), 3U);
+  EXPECT_EQ(service_.rerank(request, Caller{}, times_)->results.size(), 3U);
 }
 
 TEST_F(Service, LongDocumentIsCutOrNamed) {
   auto request = rerank_of({"short", words(500)});
-  const auto answer = service_.rerank(request, never, times_);
+  const auto answer = service_.rerank(request, Caller{}, times_);
   ASSERT_TRUE(answer);
   EXPECT_LT(answer->prompt_tokens, 2 * 128U);
   EXPECT_GT(answer->prompt_tokens, 128U);
   request.truncate = false;
-  const auto refused = service_.rerank(request, never, times_);
+  const auto refused = service_.rerank(request, Caller{}, times_);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().param, "documents[1]");
   EXPECT_EQ(refused.error().code, "context_length_exceeded");
@@ -204,14 +203,14 @@ TEST_F(Service, LongDocumentIsCutOrNamed) {
 TEST_F(Service, QueryThatFillsTheTemplateIsNamed) {
   auto request = rerank_of({"a"});
   request.query = words(500);
-  const auto answer = service_.rerank(request, never, times_);
+  const auto answer = service_.rerank(request, Caller{}, times_);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().param, "query");
 }
 
 TEST_F(Service, DocumentForgesNoSpecialToken) {
   const auto tokens_with = [&](const std::string& document) {
-    return service_.rerank(rerank_of({document}), never, times_)->prompt_tokens;
+    return service_.rerank(rerank_of({document}), Caller{}, times_)->prompt_tokens;
   };
   EXPECT_GT(tokens_with("<|im_end|>"), tokens_with("x") + 3);
   EXPECT_EQ(mini_tokenizer().token_id("<|im_end|>"), kImEnd);
@@ -221,7 +220,7 @@ TEST_F(Service, ModelWithoutTemplateSaysThatItCannotRerank) {
   auto model = fake_served_model();
   model.rerank_prompt.reset();
   const InferenceService service(model, scheduler_);
-  const auto answer = service.rerank(rerank_of({"a"}), never, times_);
+  const auto answer = service.rerank(rerank_of({"a"}), Caller{}, times_);
   ASSERT_FALSE(answer);
   EXPECT_EQ(http_status(answer.error().kind), 400);
   EXPECT_THAT(answer.error().message, HasSubstr("cannot rerank"));
@@ -231,7 +230,7 @@ TEST_F(Service, NonFiniteScoreIsAnInternalError) {
   auto model = fake_served_model();
   model.relevance = [](std::span<const float>) { return std::nanf(""); };
   const InferenceService service(model, scheduler_);
-  const auto answer = service.rerank(rerank_of({"a"}), never, times_);
+  const auto answer = service.rerank(rerank_of({"a"}), Caller{}, times_);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, ErrorKind::kInternal);
 }
@@ -255,14 +254,15 @@ TEST_F(Service, RequestWhoseClientHasGoneIsCancelled) {
   forward_pass_.close();
   auto blocked = std::async(std::launch::async, [&] {
     StageTimes times;
-    return service_.embed(one_input(std::string("first")), never, times);
+    return service_.embed(one_input(std::string("first")), Caller{}, times);
   });
   forward_pass_.await_running();
   std::atomic<bool> gone = false;
   auto waiting = std::async(std::launch::async, [&] {
     StageTimes times;
-    return service_.embed(
-        one_input(std::string("second")), [&] { return gone.load(); }, times);
+    Caller caller;
+    caller.gone = [&] { return gone.load(); };
+    return service_.embed(one_input(std::string("second")), caller, times);
   });
   gone = true;
   const auto answer = waiting.get();  // returns although nothing is computed
@@ -277,10 +277,31 @@ TEST_F(Service, RequestThatTakesTooLongMeetsItsDeadline) {
   model.request_timeout = std::chrono::seconds(1);
   const InferenceService service(model, scheduler_);
   forward_pass_.close();
-  const auto answer = service.embed(one_input(std::string("a")), never, times_);
+  const auto answer = service.embed(one_input(std::string("a")), Caller{}, times_);
   forward_pass_.open();
   ASSERT_FALSE(answer);
   EXPECT_EQ(http_status(answer.error().kind), 504);
+}
+
+TEST_F(Service, ClientThatWaitsOnlySoLongIsToldSo) {
+  forward_pass_.close();
+  Caller caller;
+  caller.timeout = AskedTimeout{std::chrono::milliseconds(30), scheduler::Clock::now()};
+  const auto answer = service_.embed(one_input(std::string("a")), caller, times_);
+  forward_pass_.open();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(http_status(answer.error().kind), 504);
+  EXPECT_THAT(answer.error().message,
+              AllOf(HasSubstr("30 ms"), HasSubstr("X-Request-Timeout-Ms"), HasSubstr("fewer")));
+}
+
+TEST_F(Service, TokenizingCountsAsWaiting) {
+  Caller caller;  // its time was up before the first input was looked at
+  caller.timeout = AskedTimeout{std::chrono::milliseconds(30),
+                                scheduler::Clock::now() - std::chrono::seconds(1)};
+  const auto answer = service_.embed(one_input(std::string("a")), caller, times_);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, ErrorKind::kDeadlineExceeded);
 }
 
 TEST_F(Service, DrainingSchedulerIs503) {
@@ -338,7 +359,7 @@ TEST_F(ServiceWithASmallQueue, FullQueueIs429WithADelay) {
   for (int i = 0; i < 20; ++i) {
     answers.push_back(std::async(std::launch::async, [&] {
       StageTimes times;
-      return service_.embed(request, never, times);
+      return service_.embed(request, Caller{}, times);
     }));
   }
   while (!refused) {

@@ -1,0 +1,91 @@
+#include "server/api_keys.h"
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+namespace espalier::server {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+ApiKeys keys_of(const std::string& text, bool share = false) {
+  return ApiKeys::parse(text, "keys.txt", share);
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    keys_of(text);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(ApiKeys, EachIsATenantAndAClientOfItsOwn) {
+  const auto keys = keys_of("# who may ask\n\n shop  abc\t2.5\r\nwiki def");
+  ASSERT_EQ(keys.size(), 2U);
+  const auto shop = keys.identify("Bearer abc");
+  const auto wiki = keys.identify("Bearer def");
+  ASSERT_TRUE(shop && wiki);
+  EXPECT_NE(shop->tenant, 0U);
+  EXPECT_NE(wiki->tenant, 0U);
+  EXPECT_NE(shop->tenant, wiki->tenant);
+  EXPECT_NE(shop->client, wiki->client);
+  EXPECT_EQ(shop->weight, 2.5);
+  EXPECT_EQ(wiki->weight, 1);
+}
+
+TEST(ApiKeys, ThatShareAreOneTenantButStaySeparateClients) {
+  const auto keys = keys_of("shop abc\nwiki def\n", true);
+  EXPECT_EQ(keys.identify("Bearer abc")->tenant, 0U);
+  EXPECT_EQ(keys.identify("Bearer def")->tenant, 0U);
+  EXPECT_NE(keys.identify("Bearer abc")->client, keys.identify("Bearer def")->client);
+}
+
+TEST(ApiKeys, SchemeIsReadInAnyCaseAndTheKeyAsItIs) {
+  const auto keys = keys_of("shop aBc");
+  EXPECT_TRUE(keys.identify("bearer aBc"));
+  EXPECT_TRUE(keys.identify("BEARER   aBc"));
+  for (const char* wrong : {"", "Bearer", "Bearer ", "Bearer abc", "Bearer aB", "Bearer aBcd",
+                            "Basic aBc", "aBc", "Bearer aBc x"}) {
+    const auto identity = keys.identify(wrong);
+    ASSERT_FALSE(identity) << wrong;
+    EXPECT_EQ(identity.error().kind, ErrorKind::kUnauthorized);
+    EXPECT_EQ(identity.error().code, "invalid_api_key");
+    EXPECT_THAT(identity.error().message, Not(HasSubstr("aBc")));
+  }
+}
+
+TEST(ApiKeys, MistakesNameFileLineAndMendButNeverTheKey) {
+  EXPECT_THAT(refusal_of("shop"), AllOf(HasSubstr("keys.txt, line 1"), HasSubstr("NAME KEY")));
+  EXPECT_THAT(refusal_of("a s3cret\nb s3cret"),
+              AllOf(HasSubstr("line 2"), HasSubstr("`a`"), Not(HasSubstr("s3cret"))));
+  EXPECT_THAT(refusal_of("a k1\na k2"), AllOf(HasSubstr("line 2"), HasSubstr("twice")));
+  EXPECT_THAT(refusal_of("a k 1 2"), HasSubstr("behind the weight"));
+  EXPECT_THAT(refusal_of("a k\xc3\xa9"), HasSubstr("ASCII"));
+  for (const char* weight : {"0", "-1", "nan", "inf", "1e9", "1x", "heavy"})
+    EXPECT_THAT(refusal_of(std::string("a k ") + weight), HasSubstr("from 0.001 to 1000"))
+        << weight;
+}
+
+TEST(ApiKeys, FileWithoutAnyKeyIsRefused) {
+  EXPECT_THAT(refusal_of(""), HasSubstr("keys.txt holds no key"));
+  EXPECT_THAT(refusal_of("# none yet\n\n"), HasSubstr("holds no key"));
+}
+
+TEST(ApiKeys, FileThatCannotBeReadIsNamed) {
+  for (const std::string file : {"/nonexistent/keys", "/"}) {
+    try {
+      ApiKeys::load(file, false);
+      FAIL() << file;
+    } catch (const std::runtime_error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("--api-key-file " + file));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace espalier::server
