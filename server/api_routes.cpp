@@ -59,7 +59,8 @@ HttpHandler guarded(const char* path, Handler handler) {
 }
 
 /// Logs a failure of our own; clients' mistakes are theirs to read.
-HttpResponse failed(const char* path, const ApiError& error) {
+HttpResponse failed(const ApiContext& context, const char* path, const ApiError& error) {
+  if (error.code == kTooLargeCode) context.metrics->on_never_fits();
   if (error.kind == ErrorKind::kInternal) spdlog::error("{}: {}", path, error.message);
   return error_response(error);
 }
@@ -92,10 +93,10 @@ HttpResponse post_embeddings(const ApiContext& context, const HttpRequest& http)
   if (!request) return error_response(request.error());
   StageTimes times;
   const auto answer = context.service->embed(*request, *caller, times);
-  if (!answer) return failed(kEmbeddingsPath, answer.error());
+  if (!answer) return failed(context, kEmbeddingsPath, answer.error());
   context.metrics->on_stages(times);
   auto body = render_embedding_answer(*answer, request->encoding, context.service->model().name);
-  return body ? json_response(std::move(*body)) : failed(kEmbeddingsPath, body.error());
+  return body ? json_response(std::move(*body)) : failed(context, kEmbeddingsPath, body.error());
 }
 
 /// "rerank-" and 16 hexadecimal digits, unlike every other id of this process and, most likely, of
@@ -127,10 +128,10 @@ HttpResponse post_rerank(const ApiContext& context, AnswerIds& ids, const HttpRe
   if (!request) return error_response(request.error());
   StageTimes times;
   const auto answer = context.service->rerank(*request, *caller, times);
-  if (!answer) return failed(kRerankPath, answer.error());
+  if (!answer) return failed(context, kRerankPath, answer.error());
   context.metrics->on_stages(times);
   auto body = render_rerank_answer(*answer, *request, ids.next(), context.service->model().name);
-  return body ? json_response(std::move(*body)) : failed(kRerankPath, body.error());
+  return body ? json_response(std::move(*body)) : failed(context, kRerankPath, body.error());
 }
 
 HttpResponse get_health(const ApiContext& context) {

@@ -5,7 +5,12 @@
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
+#include <prometheus/summary.h>
 #include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
 
 #include "server/route_paths.h"
 
@@ -17,6 +22,7 @@ using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
 using prometheus::Registry;
+using prometheus::Summary;
 
 /// 0.1 ms to 5 minutes: from a planned batch to the longest request.
 const Histogram::BucketBoundaries& duration_buckets() {
@@ -39,6 +45,73 @@ Histogram& histogram(Registry& registry, const char* name, const char* help) {
   return histograms(registry, name, help).Add({}, duration_buckets());
 }
 
+Family<Counter>& counters(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+/// Median, 90th and 99th percentile of the last five minutes, each with its error.
+Summary& summary(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildSummary().Name(name).Help(help).Register(registry).Add(
+      {}, Summary::Quantiles{{0.5, 0.02}, {0.9, 0.01}, {0.99, 0.001}}, std::chrono::minutes(5), 5);
+}
+
+// Reasons for which requests are turned away.
+constexpr char kTooLarge[] = "too_large";
+constexpr char kQueueFull[] = "queue_full";
+constexpr char kDeadline[] = "deadline";
+constexpr char kShuttingDown[] = "shutting_down";
+constexpr char kUnauthorized[] = "unauthorized";
+
+/// Why a request was turned away, by the status of its answer; null if it was not.
+const char* reason_of(const std::string& route, int status) {
+  switch (status) {
+    case 401:
+      return kUnauthorized;
+    case 413:
+      return kTooLarge;
+    case 429:
+      return kQueueFull;
+    case 503:  // also what GET /health answers while draining, which is no request turned away
+      return route == kHealthPath ? nullptr : kShuttingDown;
+    case 504:
+      return kDeadline;
+    default:
+      return nullptr;
+  }
+}
+
+const char* name_of(scheduler::BatchClosed closed) {
+  switch (closed) {
+    case scheduler::BatchClosed::kQueueEmpty:
+      return "queue_empty";
+    case scheduler::BatchClosed::kRows:
+      return "rows";
+    case scheduler::BatchClosed::kSequences:
+      return "sequences";
+    case scheduler::BatchClosed::kSeconds:
+      return "seconds";
+  }
+  return "unknown";
+}
+
+/// Tokens for each computed row, of late: a batch weighs 5 % less with each one after it, so it is
+/// that of about the last twenty, large ones counting for more than small ones.
+class RecentCompression {
+ public:
+  double observe(size_t tokens, size_t rows) {
+    const std::lock_guard lock(mutex_);
+    tokens_ = kKept * tokens_ + static_cast<double>(tokens);
+    rows_ = kKept * rows_ + static_cast<double>(rows);
+    return rows_ > 0 ? tokens_ / rows_ : 1;
+  }
+
+ private:
+  static constexpr double kKept = 0.95;
+  std::mutex mutex_;
+  double tokens_ = 0;
+  double rows_ = 0;
+};
+
 }  // namespace
 
 struct Metrics::Impl {
@@ -58,12 +131,36 @@ struct Metrics::Impl {
   Counter& compact_tokens =
       counter(registry, "espalier_compact_tokens_total",
               "Rows computed for them: every distinct prefix of a batch once (compact rows).");
+  Counter& rows_saved =
+      counter(registry, "espalier_rows_saved_total",
+              "Rows that were not computed because sequences of a batch share them.");
+  Gauge& compression_ratio =
+      gauge(registry, "espalier_compression_ratio",
+            "Tokens for each row computed, of about the last 20 batches (each weighs 5 % less with "
+            "every one after it); 1: nothing shared, or no batch yet.");
+  RecentCompression recent_compression;
   Counter& batches = counter(registry, "espalier_batches_total", "Batches run, failed ones too.");
   Counter& batch_failures =
       counter(registry, "espalier_batch_failures_total", "Batches whose forward pass failed.");
   Counter& batches_abandoned =
       counter(registry, "espalier_batches_abandoned_total",
               "Batches given up while they ran, because nobody waited for their results any more.");
+  Family<Counter>& batches_closed = counters(
+      registry, "espalier_batch_closed_total",
+      "Batches by what kept them from taking in more: nothing else waited, or the limit of "
+      "their rows, sequences or predicted seconds.");
+  Counter& plan_refinements =
+      counter(registry, "espalier_plan_refinements_total",
+              "Times that a waiting plan was made anew because more had come.");
+  Counter& idle_seconds = counter(registry, "espalier_worker_idle_seconds_total",
+                                  "Time that the worker stood still although inputs waited.");
+  Histogram& idle_gaps =
+      histogram(registry, "espalier_worker_idle_duration_seconds",
+                "Time that the worker stood still before a batch although inputs waited.");
+  Family<Counter>& rejected = counters(
+      registry, "espalier_rejected_total",
+      "Requests turned away: larger than the limits, queue (or memory for bodies) full, deadline "
+      "missed, server shutting down, no valid API key.");
   Counter& interludes = counter(registry, "espalier_interludes_total",
                                 "Batches of short inputs that ran within a long one.");
   Counter& sequences =
@@ -80,6 +177,9 @@ struct Metrics::Impl {
   Histogram& queue_seconds =
       histogram(registry, "espalier_queue_duration_seconds",
                 "From a request's admission until its first sequence was taken into a batch.");
+  Summary& wait_seconds = summary(registry, "espalier_wait_seconds",
+                                  "Percentiles, over five minutes, of the time from a request's "
+                                  "admission until its first sequence was taken into a batch.");
   Histogram& inference_seconds = histogram(registry, "espalier_inference_duration_seconds",
                                            "From then until its last sequence was done.");
   Histogram& plan_seconds =
@@ -94,6 +194,13 @@ Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
     impl_->requests.Add({{"route", route}, {"status", "200"}});
     impl_->request_seconds.Add({{"route", route}}, duration_buckets());
   }
+  for (const char* reason : {kTooLarge, kQueueFull, kDeadline, kShuttingDown, kUnauthorized})
+    impl_->rejected.Add({{"reason", reason}});
+  using scheduler::BatchClosed;
+  for (const auto closed : {BatchClosed::kQueueEmpty, BatchClosed::kRows, BatchClosed::kSequences,
+                            BatchClosed::kSeconds})
+    impl_->batches_closed.Add({{"reason", name_of(closed)}});
+  impl_->compression_ratio.Set(1);
 }
 
 Metrics::~Metrics() = default;
@@ -101,6 +208,10 @@ Metrics::~Metrics() = default;
 void Metrics::on_batch(const scheduler::BatchReport& report) {
   impl_->batches.Increment();
   impl_->plan_seconds.Observe(report.plan_seconds);
+  impl_->batches_closed.Add({{"reason", name_of(report.closed)}}).Increment();
+  impl_->plan_refinements.Increment(static_cast<double>(report.refinements));
+  impl_->idle_seconds.Increment(report.idle_seconds);
+  impl_->idle_gaps.Observe(report.idle_seconds);
   if (report.failed) {
     impl_->batch_failures.Increment();
     return;
@@ -112,6 +223,11 @@ void Metrics::on_batch(const scheduler::BatchReport& report) {
   if (report.interlude) impl_->interludes.Increment();
   impl_->tokens.Increment(static_cast<double>(report.full_rows));
   impl_->compact_tokens.Increment(static_cast<double>(report.compact_rows));
+  // A plan never has more rows than tokens; a report that says so must not wrap around.
+  const size_t shared = report.full_rows - std::min(report.full_rows, report.compact_rows);
+  impl_->rows_saved.Increment(static_cast<double>(shared));
+  impl_->compression_ratio.Set(
+      impl_->recent_compression.observe(report.full_rows, report.compact_rows));
   impl_->sequences.Increment(static_cast<double>(report.sequences));
   impl_->compute_seconds.Observe(report.compute_seconds);
 }
@@ -119,11 +235,16 @@ void Metrics::on_batch(const scheduler::BatchReport& report) {
 void Metrics::on_request(const std::string& route, int status, double seconds) {
   impl_->requests.Add({{"route", route}, {"status", std::to_string(status)}}).Increment();
   impl_->request_seconds.Add({{"route", route}}, duration_buckets()).Observe(seconds);
+  if (const char* reason = reason_of(route, status))
+    impl_->rejected.Add({{"reason", reason}}).Increment();
 }
+
+void Metrics::on_never_fits() { impl_->rejected.Add({{"reason", kTooLarge}}).Increment(); }
 
 void Metrics::on_stages(const StageTimes& times) {
   impl_->tokenize_seconds.Observe(times.tokenize_seconds);
   impl_->queue_seconds.Observe(times.queue_seconds);
+  impl_->wait_seconds.Observe(times.queue_seconds);
   impl_->inference_seconds.Observe(times.compute_seconds);
 }
 

@@ -19,8 +19,11 @@ class Metrics final : public scheduler::SchedulerObserver {
   ~Metrics() override;
 
   void on_batch(const scheduler::BatchReport& report) override;
+  /// Counts the request, also under the reason if its status says that it was turned away.
   void on_request(const std::string& route, int status, double seconds);
   void on_stages(const StageTimes& times);
+  /// A request that is larger than anything that may wait (its status, 400, does not tell).
+  void on_never_fits();
   /// Requests answered 503 because a drain ran out of time.
   void on_abandoned(size_t requests);
 
