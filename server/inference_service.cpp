@@ -106,6 +106,13 @@ Result<scheduler::Completed> compute(scheduler::Scheduler& scheduler, const Serv
   return std::move(*outcome);
 }
 
+/// Tokenizes a request's inputs on `threads` while anybody wants it.
+EachInput each_input(TokenizerThreads& threads, const Attempt& attempt) {
+  return [&](size_t count, const InputTask& task) {
+    return threads.run(count, task, [&] { return attempt.interrupted(); });
+  };
+}
+
 std::vector<RankedDocument> best_first(const std::vector<float>& scores,
                                        std::optional<size_t> top_n) {
   std::vector<RankedDocument> ranked;
@@ -119,8 +126,11 @@ std::vector<RankedDocument> best_first(const std::vector<float>& scores,
 
 }  // namespace
 
-InferenceService::InferenceService(ServedModel model, scheduler::Scheduler& scheduler)
-    : model_(std::move(model)), scheduler_(scheduler) {
+InferenceService::InferenceService(ServedModel model, scheduler::Scheduler& scheduler,
+                                   size_t tokenizer_threads)
+    : model_(std::move(model)),
+      scheduler_(scheduler),
+      tokenizer_threads_(std::make_unique<TokenizerThreads>(tokenizer_threads)) {
   const size_t suffix = model_.tokenizer->suffix_tokens().size();
   const size_t prefix = model_.tokenizer->prefix_tokens().size();
   if (model_.max_input_tokens <= prefix + suffix) {
@@ -144,7 +154,7 @@ Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
   Attempt attempt(model_, scheduler_, caller);
   auto sequences = [&] {
     const ScopedTimer timer(times.tokenize_seconds);
-    return embedding_token_ids(model_, request, [&] { return attempt.interrupted(); });
+    return embedding_token_ids(model_, request, each_input(*tokenizer_threads_, attempt));
   }();
   if (!sequences) return tl::unexpected(std::move(sequences.error()));
 
@@ -175,7 +185,7 @@ Result<RerankAnswer> InferenceService::rerank(const RerankRequest& request, cons
   Attempt attempt(model_, scheduler_, caller);
   auto sequences = [&] {
     const ScopedTimer timer(times.tokenize_seconds);
-    return rerank_token_ids(model_, request, [&] { return attempt.interrupted(); });
+    return rerank_token_ids(model_, request, each_input(*tokenizer_threads_, attempt));
   }();
   if (!sequences) return tl::unexpected(std::move(sequences.error()));
 

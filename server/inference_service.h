@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -18,6 +19,7 @@
 #include "server/identity.h"
 #include "server/request_deadline.h"
 #include "server/served_model.h"
+#include "server/tokenizer_threads.h"
 
 namespace espalier::server {
 
@@ -82,8 +84,9 @@ struct Caller {
 
 class InferenceService {
  public:
-  /// `scheduler` must outlive the service.
-  InferenceService(ServedModel model, scheduler::Scheduler& scheduler);
+  /// `scheduler` must outlive the service. Inputs are tokenized on `tokenizer_threads` of its own.
+  InferenceService(ServedModel model, scheduler::Scheduler& scheduler,
+                   size_t tokenizer_threads = 1);
 
   Result<EmbeddingAnswer> embed(const EmbeddingRequest& request, const Caller& caller,
                                 StageTimes& times) const;
@@ -95,6 +98,7 @@ class InferenceService {
  private:
   ServedModel model_;
   scheduler::Scheduler& scheduler_;
+  std::unique_ptr<TokenizerThreads> tokenizer_threads_;
 };
 
 }  // namespace espalier::server

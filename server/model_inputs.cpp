@@ -104,58 +104,59 @@ Result<TokenIds> checked_ids(const ServedModel& model, const Prompt& prompt, con
 
 Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
                                                   const EmbeddingRequest& request,
-                                                  const Interruption& interruption) {
+                                                  const EachInput& each_input) {
   auto prompt = choose_prompt(model, request);
   if (!prompt) return tl::unexpected(std::move(prompt.error()));
-  std::vector<TokenIds> sequences;
-  sequences.reserve(request.inputs.size());
-  for (const EmbeddingInput& input : request.inputs) {
-    if (auto error = interruption()) return tl::unexpected(std::move(*error));
-    const std::string param =
-        request.single ? "input" : "input[" + std::to_string(sequences.size()) + "]";
+  std::vector<TokenIds> sequences(request.inputs.size());
+  auto error = each_input(sequences.size(), [&](size_t i) -> std::optional<ApiError> {
+    const EmbeddingInput& input = request.inputs[i];
+    const std::string param = request.single ? "input" : "input[" + std::to_string(i) + "]";
     const auto* const text = std::get_if<std::string>(&input);
     auto ids = text != nullptr ? text_ids(model, *prompt, *text, param)
                                : checked_ids(model, *prompt, std::get<TokenIds>(input), param);
-    if (!ids) return tl::unexpected(std::move(ids.error()));
+    if (!ids) return std::move(ids.error());
     if (ids->size() > model.max_input_tokens) {
-      if (!request.truncate)
-        return tl::unexpected(too_long(param, ids->size(), model.max_input_tokens));
+      if (!request.truncate) return too_long(param, ids->size(), model.max_input_tokens);
       cut_keeping_suffix(*ids, model.tokenizer->suffix_tokens(), model.max_input_tokens);
     }
-    sequences.push_back(std::move(*ids));
-  }
+    sequences[i] = std::move(*ids);
+    return std::nullopt;
+  });
+  if (error) return tl::unexpected(std::move(*error));
   return sequences;
 }
 
 Result<std::vector<TokenIds>> rerank_token_ids(const ServedModel& model,
                                                const RerankRequest& request,
-                                               const Interruption& interruption) {
+                                               const EachInput& each_input) {
   const text::RerankPrompt& prompt = *model.rerank_prompt;
   const std::string_view instruction = request.instruction ? std::string_view(*request.instruction)
                                                            : text::kDefaultRerankInstruction;
-  if (prompt.encode(instruction, request.query, "", model.max_input_tokens).truncated) {
-    return tl::unexpected(
-        invalid_input("query",
-                      "`query` and `instruction` leave no room for a document in the model's " +
-                          std::to_string(model.max_input_tokens) + " tokens; shorten them",
-                      "context_length_exceeded"));
-  }
-  std::vector<TokenIds> sequences;
-  sequences.reserve(request.documents.size());
-  for (const std::string& document : request.documents) {
-    if (auto error = interruption()) return tl::unexpected(std::move(*error));
+  auto error = each_input(1, [&](size_t) -> std::optional<ApiError> {
+    if (!prompt.encode(instruction, request.query, "", model.max_input_tokens).truncated)
+      return std::nullopt;
+    return invalid_input("query",
+                         "`query` and `instruction` leave no room for a document in the model's " +
+                             std::to_string(model.max_input_tokens) + " tokens; shorten them",
+                         "context_length_exceeded");
+  });
+  if (error) return tl::unexpected(std::move(*error));
+  std::vector<TokenIds> sequences(request.documents.size());
+  error = each_input(sequences.size(), [&](size_t i) -> std::optional<ApiError> {
+    const std::string& document = request.documents[i];
     auto encoded = prompt.encode(instruction, request.query, document, model.max_input_tokens);
     if (encoded.truncated && !request.truncate) {
-      auto param = "documents[" + std::to_string(sequences.size()) + "]";
+      auto param = "documents[" + std::to_string(i) + "]";
       auto message = "`" + param +
                      "`, with the query and the template, is longer than the model's " +
                      std::to_string(model.max_input_tokens) +
                      " tokens. Shorten it, or send \"truncate\": true to have its end cut";
-      return tl::unexpected(
-          invalid_input(std::move(param), std::move(message), "context_length_exceeded"));
+      return invalid_input(std::move(param), std::move(message), "context_length_exceeded");
     }
-    sequences.push_back(std::move(encoded.ids));
-  }
+    sequences[i] = std::move(encoded.ids);
+    return std::nullopt;
+  });
+  if (error) return tl::unexpected(std::move(*error));
   return sequences;
 }
 

@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "server/inference_service.h"
+#include "server/tokenizer_threads.h"
 
 namespace espalier::server {
 
-/// Asked between inputs; an error ends the tokenizing and becomes the request's.
-using Interruption = std::function<std::optional<ApiError>()>;
+/// Runs a task for each of `count` inputs, on any threads and in any order; the error of the lowest
+/// faulty one, or of what interrupted it.
+using EachInput = std::function<std::optional<ApiError>(size_t count, const InputTask& task)>;
 
 /// The ids of every input, each at most model.max_input_tokens and never empty.
 ///
@@ -23,12 +25,12 @@ using Interruption = std::function<std::optional<ApiError>()>;
 /// prompt, and get the end token unless they have it.
 Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
                                                   const EmbeddingRequest& request,
-                                                  const Interruption& interruption);
+                                                  const EachInput& each_input);
 
 /// The ids of the rerank template for every document. A query that fills the template by itself is
 /// an error even with `truncate`: nothing of the documents would be seen.
 Result<std::vector<TokenIds>> rerank_token_ids(const ServedModel& model,
                                                const RerankRequest& request,
-                                               const Interruption& interruption);
+                                               const EachInput& each_input);
 
 }  // namespace espalier::server

@@ -165,6 +165,10 @@ class CommandLineParser {
     option(sub, "http-threads", o_.http_threads,
            "Requests that are read, awaited and answered at once")
         ->check(CLI::Range(size_t{1}, size_t{4096}));
+    option(sub, "tokenizer-threads", o_.tokenizer_threads,
+           "Threads that tokenize, at a lower priority than computing; 0: a quarter of the CPUs "
+           "that the process may use")
+        ->check(CLI::Range(size_t{0}, size_t{1024}));
     option(sub, "max-body-mb", o_.max_body_mb, "Largest request body in MiB, after decompression")
         ->check(CLI::Range(size_t{1}, size_t{1024}));
     option(sub, "request-timeout", o_.request_timeout,

@@ -36,6 +36,7 @@ struct Options {
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   size_t http_threads = 256;
+  size_t tokenizer_threads = 0;  // 0: a quarter of the CPUs that the process may use
   size_t max_body_mb = 32;
   size_t max_queue = 16384;
   size_t max_queue_tokens = size_t{1} << 21U;

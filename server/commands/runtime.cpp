@@ -20,6 +20,13 @@ namespace {
 constexpr size_t kDefaultInputTokensMax = 8192;
 /// Full rows of a batch cost no computing, but memory for their ids and maps.
 constexpr size_t kFullRowsPerCompactRow = 16;
+/// CPUs for each tokenizing thread: a tokenizer is far faster than a model.
+constexpr size_t kCpusPerTokenizerThread = 4;
+
+size_t tokenizer_threads(const Options& options) {
+  if (options.tokenizer_threads > 0) return options.tokenizer_threads;
+  return std::max<size_t>(1, engine::usable_cpus() / kCpusPerTokenizerThread);
+}
 
 std::unique_ptr<models::Model> load_model(const std::filesystem::path& folder,
                                           std::shared_ptr<const engine::GemmBackend> gemm,
@@ -116,7 +123,8 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
   scheduler_ = std::make_unique<scheduler::Scheduler>(
       std::vector<scheduler::ModelPasses>{{&model_->forward_pass(), &model_->interlude_pass()}},
       limits, observer);
-  service_ = std::make_unique<server::InferenceService>(served_model(options), *scheduler_);
+  service_ = std::make_unique<server::InferenceService>(served_model(options), *scheduler_,
+                                                        tokenizer_threads(options));
 }
 
 server::ServedModel Runtime::served_model(const Options& options) const {
