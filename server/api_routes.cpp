@@ -9,6 +9,9 @@
 #include <random>
 #include <utility>
 
+#include "server/debug/timeline_json.h"
+#include "server/debug/trie_svg.h"
+#include "server/debug/trie_text.h"
 #include "server/embeddings_json.h"
 #include "server/error_response.h"
 #include "server/json_request.h"
@@ -151,6 +154,29 @@ std::string models_body(const ServedModel& model) {
   return body;
 }
 
+HttpResponse text_response(const char* content_type, std::string body) {
+  HttpResponse response;
+  response.content_type = content_type;
+  response.body = std::move(body);
+  return response;
+}
+
+void add_debug_routes(const BatchRecorder& recorder, const HttpAdmission& admission,
+                      std::vector<Route>& routes) {
+  const auto add = [&](const char* path, auto handler) {
+    routes.push_back({"GET", path, guarded(path, std::move(handler)), admission});
+  };
+  add(kTimelinePath, [&recorder](const HttpRequest&) {
+    return json_response(timeline_json(recorder.batches(), recorder.started()));
+  });
+  add(kTriePath, [&recorder](const HttpRequest&) {
+    return text_response("text/plain; charset=utf-8", trie_text(recorder.trie()));
+  });
+  add(kTrieSvgPath, [&recorder](const HttpRequest&) {
+    return text_response("image/svg+xml", trie_svg(recorder.trie()));
+  });
+}
+
 }  // namespace
 
 std::vector<Route> api_routes(const ApiContext& context) {
@@ -171,7 +197,7 @@ std::vector<Route> api_routes(const ApiContext& context) {
   const auto get_with_key = [&](const char* path, auto handler) {
     return Route{"GET", path, guarded(path, std::move(handler)), admission};
   };
-  return {
+  std::vector<Route> routes{
       post(kEmbeddingsPath,
            [context](const HttpRequest& request) { return post_embeddings(context, request); }),
       post(kRerankPath,
@@ -183,12 +209,12 @@ std::vector<Route> api_routes(const ApiContext& context) {
                                     const HttpRequest&) { return json_response(body); }),
       get(kMetricsPath,
           [context](const HttpRequest&) {
-            HttpResponse response;
-            response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-            response.body = context.metrics->exposition(context.scheduler->queue_depth());
-            return response;
+            return text_response("text/plain; version=0.0.4; charset=utf-8",
+                                 context.metrics->exposition(context.scheduler->queue_depth()));
           }),
   };
+  if (context.recorder != nullptr) add_debug_routes(*context.recorder, admission, routes);
+  return routes;
 }
 
 }  // namespace espalier::server

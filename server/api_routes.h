@@ -6,6 +6,7 @@
 
 #include "scheduler/scheduler.h"
 #include "server/api_keys.h"
+#include "server/debug/batch_recorder.h"
 #include "server/http/http_server.h"
 #include "server/inference_service.h"
 #include "server/metrics.h"
@@ -17,11 +18,13 @@ struct ApiContext {
   const InferenceService* service = nullptr;
   const scheduler::Scheduler* scheduler = nullptr;
   Metrics* metrics = nullptr;
-  const ApiKeys* api_keys = nullptr;  // null: everyone is served, told apart by address
-  std::function<bool()> ready;        // false while draining: GET /health answers 503
+  const ApiKeys* api_keys = nullptr;        // null: everyone is served, told apart by address
+  const BatchRecorder* recorder = nullptr;  // null: there are no debug endpoints
+  std::function<bool()> ready;              // false while draining: GET /health answers 503
 };
 
-/// POST /v1/embeddings, POST /v1/rerank, GET /health, GET /v1/models, GET /metrics.
+/// POST /v1/embeddings, POST /v1/rerank, GET /health, GET /v1/models, GET /metrics,
+/// and, with a recorder, GET /debug/timeline, /debug/trie and /debug/trie.svg.
 std::vector<Route> api_routes(const ApiContext& context);
 
 }  // namespace espalier::server

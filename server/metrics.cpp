@@ -12,6 +12,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "server/batch_closed_name.h"
 #include "server/route_paths.h"
 
 namespace espalier::server {
@@ -78,20 +79,6 @@ const char* reason_of(const std::string& route, int status) {
     default:
       return nullptr;
   }
-}
-
-const char* name_of(scheduler::BatchClosed closed) {
-  switch (closed) {
-    case scheduler::BatchClosed::kQueueEmpty:
-      return "queue_empty";
-    case scheduler::BatchClosed::kRows:
-      return "rows";
-    case scheduler::BatchClosed::kSequences:
-      return "sequences";
-    case scheduler::BatchClosed::kSeconds:
-      return "seconds";
-  }
-  return "unknown";
 }
 
 /// Tokens for each computed row, of late: a batch weighs 5 % less with each one after it, so it is

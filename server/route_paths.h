@@ -8,6 +8,10 @@ inline constexpr char kRerankPath[] = "/v1/rerank";
 inline constexpr char kModelsPath[] = "/v1/models";
 inline constexpr char kHealthPath[] = "/health";
 inline constexpr char kMetricsPath[] = "/metrics";
+// Only with --debug-endpoints.
+inline constexpr char kTimelinePath[] = "/debug/timeline";
+inline constexpr char kTriePath[] = "/debug/trie";
+inline constexpr char kTrieSvgPath[] = "/debug/trie.svg";
 /// What requests that no route took are counted under: paths are the client's to choose, and each
 /// would be a time series.
 inline constexpr char kOtherRoute[] = "other";

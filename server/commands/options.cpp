@@ -175,6 +175,10 @@ class CommandLineParser {
            "Seconds until a waiting request is answered 504; 0: three times what is predicted when "
            "it comes, at least 60 (300 before anything was measured)")
         ->check(CLI::Range(size_t{0}, size_t{86400}));
+    flag(
+        sub, "debug-endpoints", o_.debug_endpoints,
+        "Serve GET /debug/timeline, /debug/trie and /debug/trie.svg: when the last batches ran and "
+        "what the last one shared");
     option(sub, "drain-timeout", o_.drain_timeout,
            "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
         ->check(CLI::Range(size_t{0}, size_t{86400}));

@@ -33,6 +33,7 @@ struct Options {
   // serve
   std::string api_key_file;  // empty: everyone is served
   bool share_across_keys = false;
+  bool debug_endpoints = false;
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   size_t http_threads = 256;

@@ -8,9 +8,11 @@
 
 #include "server/api_keys.h"
 #include "server/api_routes.h"
+#include "server/batch_fan_out.h"
 #include "server/commands/commands.h"
 #include "server/commands/runtime.h"
 #include "server/commands/shutdown_signals.h"
+#include "server/debug/batch_recorder.h"
 #include "server/http/http_server.h"
 #include "server/metrics.h"
 
@@ -69,7 +71,10 @@ int serve(const Options& options) {
   // Before the model is loaded: a port in use should not cost the minutes that a large model takes.
   const uint16_t port = http.bind();
 
-  Runtime runtime(options, &metrics);
+  std::optional<server::BatchRecorder> recorder;
+  if (options.debug_endpoints) recorder.emplace();
+  server::BatchFanOut observers({&metrics, recorder ? &*recorder : nullptr});
+  Runtime runtime(options, &observers);
   std::atomic<bool> ready = true;
   Gate all_answered;
   signals.on_signal([&] {
@@ -87,6 +92,7 @@ int serve(const Options& options) {
   context.scheduler = &runtime.scheduler();
   context.metrics = &metrics;
   context.api_keys = keys ? &*keys : nullptr;
+  context.recorder = recorder ? &*recorder : nullptr;
   context.ready = [&] { return ready.load(); };
   spdlog::info("{} is ready at {}", runtime.service().model().name, base_url(options.host, port));
   http.serve(server::api_routes(context));

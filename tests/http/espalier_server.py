@@ -220,9 +220,9 @@ class Server:
                 pass  # it may refuse early; its answer is there all the same
             return read_answer(connection)
 
-    def in_background(self, path, body):
+    def in_background(self, path, body, headers=None):
         """Sends a request from a thread; `.result()` waits for its Reply."""
-        return Background(lambda: self.post(path, body))
+        return Background(lambda: self.post(path, body, headers))
 
     # Metrics --------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,10 @@ from espalier_server import ServerTest, distinct_prefixes, random_inputs, tokeni
 COUNTERS = ("espalier_tokens_total", "espalier_compact_tokens_total", "espalier_batches_total",
             "espalier_sequences_total", "espalier_batch_failures_total",
             "espalier_batches_abandoned_total", "espalier_interludes_total", "espalier_abandoned_requests_total",
-            "espalier_queue_tickets", "espalier_queue_tokens")
+            "espalier_queue_tickets", "espalier_queue_tokens", "espalier_rows_saved_total",
+            "espalier_plan_refinements_total", "espalier_worker_idle_seconds_total")
+REASONS = {"espalier_batch_closed_total": ("queue_empty", "rows", "sequences", "seconds"),
+           "espalier_rejected_total": ("too_large", "queue_full", "deadline", "shutting_down", "unauthorized")}
 PROMPT = "You are a careful librarian. Answer with the title of a book about "
 TEXTS = [PROMPT + topic for topic in ("salt", "salt water", "ships", "ships and salt", "timber")] + ["salt", "a", "b"]
 
@@ -28,6 +31,12 @@ class BeforeTrafficTest(ServerTest):
             self.assertEqual(metrics[f'espalier_request_duration_seconds_count{{route="{route}"}}'], 0, route)
         for stage in ("tokenize", "queue", "inference", "plan", "compute"):
             self.assertEqual(metrics[f"espalier_{stage}_duration_seconds_count"], 0, stage)
+        for name, reasons in REASONS.items():
+            for reason in reasons:
+                self.assertEqual(metrics[f'{name}{{reason="{reason}"}}'], 0, name)
+        self.assertEqual(metrics["espalier_compression_ratio"], 1)
+        self.assertEqual(metrics["espalier_wait_seconds_count"], 0)
+        self.assertEqual(metrics["espalier_worker_idle_duration_seconds_count"], 0)
         text = reply.body.decode()
         for name in COUNTERS:
             self.assertIn(f"# HELP {name} ", text)
@@ -53,6 +62,9 @@ class CountingTest:
         self.assertEqual(grown["espalier_tokens_total"], tokens)
         expected = distinct_prefixes(sequences) if self.deduplicates else tokens
         self.assertEqual(grown["espalier_compact_tokens_total"], expected)
+        self.assertEqual(grown["espalier_rows_saved_total"], tokens - expected)
+        self.assertEqual(sum(grown[f'espalier_batch_closed_total{{reason="{reason}"}}']
+                             for reason in REASONS["espalier_batch_closed_total"]), 1)
         self.assertEqual(grown["espalier_batch_failures_total"], 0)
 
     def test_texts_with_a_shared_prompt(self):
@@ -126,6 +138,21 @@ class CountingTest:
             self.assertEqual(grown[f"espalier_{stage}_duration_seconds_count"], 1, stage)
             self.assertGreaterEqual(grown[f"espalier_{stage}_duration_seconds_sum"], 0, stage)
         self.assertGreater(grown["espalier_compute_duration_seconds_sum"], 0)
+
+    def test_waits_are_shown_by_percentile(self):
+        self.assertEqual(self.grown(lambda: self.server.embed(TEXTS))["espalier_wait_seconds_count"], 1)
+        metrics = self.server.metrics()
+        for quantile in ("0.5", "0.9", "0.99"):
+            self.assertGreaterEqual(metrics[f'espalier_wait_seconds{{quantile="{quantile}"}}'], 0)
+
+    def test_what_could_never_fit_and_what_is_too_large_is_counted(self):
+        server = self.start(*self.options, "--max-queue", "2", "--max-body-mb", "1")
+        too_large = 'espalier_rejected_total{reason="too_large"}'
+        self.assert_error(server.post("/v1/embeddings", {"input": ["a", "b", "c"]}), 400, param="input",
+                          code="request_too_large")
+        self.assertEqual(server.metric(too_large), 1)
+        self.assertEqual(server.post("/v1/embeddings", {"input": "a" * (2 << 20)}).status, 413)
+        wait_until(lambda: server.metric(too_large) == 2, "a body too large counted")
 
 
 class TrieTest(CountingTest, ServerTest):

@@ -132,6 +132,24 @@ TEST_F(Routes, TimeoutThatIsNoNumberIs400BeforeTheBodyIsRead) {
   EXPECT_FALSE(routes_.front().admission(request));
 }
 
+TEST_F(Routes, DebugEndpointsAreThereOnlyWithARecorderAndNeedAKey) {
+  EXPECT_THROW(call(kTriePath), std::out_of_range);
+  const BatchRecorder recorder;
+  const auto keys = ApiKeys::parse("shop secret", "keys", false);
+  auto debugged = context();
+  debugged.recorder = &recorder;
+  debugged.api_keys = &keys;
+  routes_ = api_routes(debugged);
+  EXPECT_EQ(call(kTimelinePath).content_type, "application/json");
+  EXPECT_THAT(call(kTriePath).body, HasSubstr("no batch has run yet"));
+  EXPECT_EQ(call(kTrieSvgPath).content_type, "image/svg+xml");
+  for (const Route& route : routes_) {
+    if (route.path.starts_with("/debug")) {
+      EXPECT_EQ(route.admission({})->status, 401);
+    }
+  }
+}
+
 TEST_F(Routes, FailureOfTheModelIs500) {
   forward_pass_.fail(true);
   EXPECT_EQ(call(kEmbeddingsPath, R"({"input":"a"})").status, 500);
