@@ -43,9 +43,10 @@ Colour colour_of(size_t sequences) {
 
 /// The longest of the label's forms that fits into `width`, or none.
 std::string label_of(const OutlineNode& node, double width) {
-  const std::array forms{fmt::format("{} tokens, {} sequences", node.rows(), node.sequences),
-                         fmt::format("{} × {}", node.rows(), node.sequences),
-                         fmt::format("{}", node.rows())};
+  const std::array forms{
+      fmt::format("{} token{}, {} sequence{}", node.rows(), node.rows() == 1 ? "" : "s",
+                  node.sequences, node.sequences == 1 ? "" : "s"),
+      fmt::format("{} × {}", node.rows(), node.sequences), fmt::format("{}", node.rows())};
   for (const std::string& form : forms) {
     if (static_cast<double>(form.size()) * kLetter + 8 <= width) return form;
   }
@@ -89,7 +90,7 @@ std::string trie_svg(const RecordedTrie& trie) {
   }
   std::string legend =
       "Width: rows, as they lie in memory. A box spans its own tokens, at its left, and all below "
-      "it. Darker: shared by more sequences.";
+      "it. Labels: own tokens × sequences that share them; darker: more of those.";
   if (drawn < outline.all_nodes)
     legend += fmt::format(" {} of {} nodes drawn, those with the largest subtrees.", drawn,
                           outline.all_nodes);

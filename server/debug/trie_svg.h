@@ -1,5 +1,5 @@
-// A batch's trie as an icicle diagram: rows from left to right as they lie in memory, tokens'
-// positions' nodes from top to bottom. A picture of its own, without scripts or fonts.
+// A batch's trie as an icicle diagram: rows from left to right as they lie in memory, nodes under
+// their parents. One self-contained picture, without scripts or fonts.
 //
 // Thread contract: functions without state.
 #pragma once
