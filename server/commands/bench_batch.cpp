@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "models/pass_flops.h"
 #include "scheduler/plan_builder.h"
 
 namespace espalier::commands {
@@ -29,15 +30,8 @@ engine::BatchPlan synthetic_plan(const BatchShape& shape, size_t vocabulary,
 }
 
 double gemm_flops(const models::ModelConfig& config, size_t rows, size_t wanted) {
-  const auto hidden = static_cast<double>(config.hidden_size);
-  const auto queries = static_cast<double>(config.query_heads * config.head_dim);
-  const auto keys = static_cast<double>(config.kv_heads * config.head_dim);
-  const double keys_and_values = 2 * hidden * 2 * keys;
-  const double rest =
-      2 * hidden * (2 * queries + 3 * static_cast<double>(config.intermediate_size));
-  const auto layers = static_cast<double>(config.layers);
-  return static_cast<double>(rows) * (layers * keys_and_values + (layers - 1) * rest) +
-         static_cast<double>(wanted) * rest;
+  const models::PassFlops flops = models::count_flops(config);
+  return static_cast<double>(rows) * flops.row + static_cast<double>(wanted) * flops.wanted;
 }
 
 double attention_flops(const models::ModelConfig& config, const engine::BatchPlan& plan) {

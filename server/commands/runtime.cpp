@@ -8,6 +8,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "models/pass_flops.h"
 #include "server/commands/bundled_model.h"
 #include "server/commands/gemm_choice.h"
 #include "server/commands/progress_line.h"
@@ -43,6 +44,12 @@ std::unique_ptr<models::Model> load_model(const std::filesystem::path& folder,
       }));
   spdlog::info("loaded {} in {:.2f} s", folder.string(), progress.seconds());
   return model;
+}
+
+/// As shares of what a row costs.
+scheduler::PassCosts pass_costs(const models::ModelConfig& config) {
+  const models::PassFlops flops = models::count_flops(config);
+  return {flops.pair / flops.row, flops.wanted / flops.row};
 }
 
 /// P(yes) of Qwen3-Reranker: softmax over the logits of `no` and `yes`, which is sigmoid(yes - no).
@@ -121,7 +128,8 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
   const ReservedRows rows = reserved_rows(options, model_->config());
   model_->reserve(rows.batch, rows.interlude);
   scheduler_ = std::make_unique<scheduler::Scheduler>(
-      std::vector<scheduler::ModelPasses>{{&model_->forward_pass(), &model_->interlude_pass()}},
+      std::vector<scheduler::ModelPasses>{
+          {&model_->forward_pass(), &model_->interlude_pass(), pass_costs(model_->config())}},
       limits, observer);
   service_ = std::make_unique<server::InferenceService>(served_model(options), *scheduler_,
                                                         tokenizer_threads(options));
