@@ -1,6 +1,7 @@
 // How long the planner takes for one batch: prices, trie, plan and maps, on shapes from the
-// everyday to the hostile. Every shape's answer is checked before it is timed: the rows against
-// what the shape is built to have, the maps against each other.
+// everyday to the hostile; next to it, a straightforward trie of std::maps. Every shape's answer is
+// checked before it is timed: the rows against what the shape is built to have, the maps against
+// each other and the map trie's.
 
 #include <benchmark/benchmark.h>
 
@@ -12,11 +13,13 @@
 #include <vector>
 
 #include "scheduler/plan_builder.h"
+#include "tests/reference/map_trie.h"
 
 namespace {
 
 using espalier::engine::BatchPlan;
 using espalier::engine::DedupMode;
+using espalier::reference::NaiveSequence;
 using espalier::scheduler::PlanBuilder;
 using espalier::scheduler::WantedRows;
 
@@ -109,13 +112,22 @@ void plan_shape(PlanBuilder& builder, const Shape& shape, BatchPlan& plan) {
   builder.build(plan);
 }
 
+void require(bool holds, const char* what) {
+  if (!holds) {
+    std::fprintf(stderr, "planner_bench: wrong answer: %s\n", what);
+    std::abort();
+  }
+}
+
+std::vector<NaiveSequence> naive_sequences(const Shape& shape) {
+  std::vector<NaiveSequence> sequences;
+  for (const std::vector<uint32_t>& ids : shape.sequences) {
+    sequences.push_back({0, ids});
+  }
+  return sequences;
+}
+
 void check(const Shape& shape, const BatchPlan& plan, DedupMode dedup) {
-  const auto require = [](bool holds, const char* what) {
-    if (!holds) {
-      std::fprintf(stderr, "planner_bench: wrong answer: %s\n", what);
-      std::abort();
-    }
-  };
   require(plan.compact_rows() == shape.rows, "number of compact rows");
   for (size_t s = 0; s < shape.sequences.size(); ++s) {
     const uint32_t row = plan.ends[s].row;
@@ -134,11 +146,23 @@ void run(benchmark::State& state, const Shape& shape, DedupMode dedup) {
   BatchPlan plan;
   plan_shape(builder, shape, plan);
   check(shape, plan, dedup);
+  const BatchPlan twin = espalier::reference::map_trie_plan(naive_sequences(shape));
+  require(plan.token_ids == twin.token_ids && plan.positions == twin.positions, "the twin's rows");
+  if (dedup == DedupMode::kRadixMlp) {
+    require(plan.scatter == twin.scatter && plan.gather == twin.gather, "the twin's maps");
+  }
   for (auto _ : state) {
     plan_shape(builder, shape, plan);
     benchmark::DoNotOptimize(plan.token_ids.data());
   }
   state.counters["rows"] = static_cast<double>(shape.rows);
+}
+
+void run_twin(benchmark::State& state, const Shape& shape) {
+  const std::vector<NaiveSequence> sequences = naive_sequences(shape);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(espalier::reference::map_trie_plan(sequences));
+  }
 }
 
 /// What an admission to a batch that is nearly full costs on top: a price for every sequence.
@@ -184,6 +208,10 @@ int main(int argc, char** argv) {
           [&shape = shape, dedup = dedup](benchmark::State& state) { run(state, shape, dedup); })
           ->Unit(benchmark::kMicrosecond);
     }
+    benchmark::RegisterBenchmark(
+        (std::string("map_trie/") + name).c_str(),
+        [&shape = shape](benchmark::State& state) { run_twin(state, shape); })
+        ->Unit(benchmark::kMicrosecond);
     benchmark::RegisterBenchmark(
         (std::string("prices/") + name).c_str(),
         [&shape = shape](benchmark::State& state) { run_prices(state, shape); })

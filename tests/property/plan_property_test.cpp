@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "scheduler/plan_builder.h"
+#include "tests/reference/map_trie.h"
 #include "tests/reference/naive_trie.h"
 
 namespace espalier::scheduler {
@@ -131,6 +132,24 @@ TEST(PlanProperty, APlanIsWhatTheQuadraticTwinSaysInEveryMode) {
       const BatchPlan expected = reference::naive_plan(batch, dedup);
       ASSERT_EQ(reference::first_difference(builders.build(batch, dedup), expected), nullptr)
           << "batch " << i << ", mode " << static_cast<int>(dedup);
+    }
+  }
+}
+
+TEST(PlanProperty, AHundredThousandBatchesAreWhatAMapTrieMakesOfThem) {
+  std::mt19937 random(8);
+  Builders builders;
+  for (int i = 0; i < 100'000; ++i) {
+    const Batch batch = random_batch(random);
+    const BatchPlan expected = reference::map_trie_plan(batch);
+    const BatchPlan& plan = builders.build(batch, DedupMode::kRadixMlp);
+    ASSERT_EQ(plan.token_ids, expected.token_ids) << "batch " << i;
+    ASSERT_EQ(plan.positions, expected.positions) << "batch " << i;
+    ASSERT_EQ(plan.scatter, expected.scatter) << "batch " << i;
+    ASSERT_EQ(plan.gather, expected.gather) << "batch " << i;
+    ASSERT_EQ(plan.sequence_offsets, expected.sequence_offsets) << "batch " << i;
+    for (size_t s = 0; s < batch.size(); ++s) {
+      ASSERT_EQ(plan.ends[s].row, expected.scatter[expected.sequence_offsets[s + 1] - 1]);
     }
   }
 }
