@@ -284,6 +284,14 @@ class PrecedenceTest(CommandTest):
         self.assert_refused(done, 1, str(server.port))
         server.stop()
 
+    def test_serve_takes_its_limits_from_flags_environment_and_file(self):
+        self.write("max-queue-tokens = 5000\nmax-batch-ms = 20\nbatch-window-ms = 1\ndebug-endpoints = true\n")
+        server = self.start("--config", self.file, "--tokenizer-threads", "3", "--max-batch-inputs", "2",
+                            env={"ESPALIER_REQUEST_TIMEOUT": "90"})
+        self.assertEqual(len(server.embed(["a", "b", "c", "d", "e"])), 5)
+        self.assertEqual(server.get("/debug/trie").status, 200)
+        server.stop()
+
     def test_mistakes_name_their_source(self):
         self.write("max-batch-token = 5\n")
         self.assert_refused(self.inspect("--config", self.file), 2,

@@ -166,6 +166,19 @@ TEST_F(OptionsTest, RequestTimeoutIsAutomaticUnlessSet) {
   EXPECT_EQ(parse({"serve", "--request-timeout", "7"}).options.request_timeout, 7U);
 }
 
+TEST_F(OptionsTest, DebugEndpointsAreOffUnlessSwitchedOn) {
+  EXPECT_FALSE(parse({"serve"}).options.debug_endpoints);
+  EXPECT_TRUE(parse({"serve", "--debug-endpoints"}).options.debug_endpoints);
+  environment_["ESPALIER_DEBUG_ENDPOINTS"] = "true";
+  EXPECT_TRUE(parse({"serve"}).options.debug_endpoints);
+}
+
+TEST_F(OptionsTest, TokenizerThreadsAreCountedAutomaticallyUnlessSet) {
+  EXPECT_EQ(parse({"serve"}).options.tokenizer_threads, 0U);
+  EXPECT_EQ(parse({"serve", "--tokenizer-threads", "3"}).options.tokenizer_threads, 3U);
+  EXPECT_EQ(parse({"serve", "--tokenizer-threads", "9999"}).exit_code, 2);
+}
+
 TEST_F(OptionsTest, VersionIsPrinted) {
   const auto line = parse({"--version"});
   EXPECT_EQ(line.exit_code, 0);
