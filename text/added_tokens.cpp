@@ -42,6 +42,8 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(s
             [](const AddedToken& a, const AddedToken& b) { return a.pattern < b.pattern; });
   for (const AddedToken& token : tokens_) {
     starts_token_[static_cast<unsigned char>(token.pattern.front())] = true;
+    longest_pattern_ = std::max(longest_pattern_, token.pattern.size());
+    strips_ = strips_ || token.strip_left || token.strip_right;
   }
 }
 
@@ -64,10 +66,20 @@ const AddedToken* AddedTokenMatcher::longest_at(std::string_view text) const {
   return longest;
 }
 
-std::vector<TextSegment> AddedTokenMatcher::split(std::string_view text) const {
+/// Tokens that start before it are in `text` as a whole, and the longest there is known.
+size_t AddedTokenMatcher::search_end(std::string_view text, TextEnd end) const {
+  if (end == TextEnd::kFinal) return text.size();
+  if (strips_) return 0;  // white space at the end may belong to a token that follows
+  size_t result = text.size() - std::min(text.size(), longest_pattern_ - 1);
+  while (result > 0 && result < text.size() && (text[result] & 0xC0) == 0x80) --result;
+  return result;
+}
+
+std::vector<TextSegment> AddedTokenMatcher::split(std::string_view text, TextEnd text_end) const {
   std::vector<TextSegment> segments;
+  const size_t stop = search_end(text, text_end);
   size_t rest_begin = 0;  // what is before it is in `segments`
-  for (size_t at = tokens_.empty() ? text.size() : 0; at < text.size();) {
+  for (size_t at = tokens_.empty() ? stop : 0; at < stop;) {
     const AddedToken* token =
         starts_token_[static_cast<unsigned char>(text[at])] ? longest_at(text.substr(at)) : nullptr;
     if (token == nullptr) {
@@ -84,7 +96,9 @@ std::vector<TextSegment> AddedTokenMatcher::split(std::string_view text) const {
     segments.push_back({token->id, text.substr(begin, end - begin)});
     rest_begin = end;
   }
-  if (rest_begin < text.size()) segments.push_back({std::nullopt, text.substr(rest_begin)});
+  if (rest_begin < stop) {
+    segments.push_back({std::nullopt, text.substr(rest_begin, stop - rest_begin)});
+  }
   return segments;
 }
 

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/text_end.h"
+
 namespace espalier::text {
 
 struct AddedToken {
@@ -37,13 +39,19 @@ class AddedTokenMatcher {
 
   /// The segments of `text`, in order, without empty stretches. The leftmost token is taken first,
   /// the longest among those that start there. Takes O(text · longest token · log tokens).
-  std::vector<TextSegment> split(std::string_view text) const;
+  ///
+  /// Of a text with an open end come the segments that it has whatever follows. They may end before
+  /// it does; the last one, if it is text, is open itself.
+  std::vector<TextSegment> split(std::string_view text, TextEnd end) const;
 
  private:
   const AddedToken* longest_at(std::string_view text) const;
+  size_t search_end(std::string_view text, TextEnd end) const;
 
   std::vector<AddedToken> tokens_;  // sorted by pattern
   std::array<bool, 256> starts_token_{};
+  size_t longest_pattern_ = 1;
+  bool strips_ = false;  // whether any token does
 };
 
 }  // namespace espalier::text

@@ -13,6 +13,9 @@ constexpr uint32_t kNone = UINT32_MAX;  // no neighbour; as an id: merged into i
 constexpr uint64_t kEmptyPair = UINT64_MAX;  // no entry has id UINT32_MAX
 constexpr size_t kWordBytesMax = 1u << 30;   // positions are 32 bits; longer words are cut
 
+/// Up to here a search of all pairs for each merge is faster than a heap.
+constexpr size_t kShortWordBytes = 96;
+
 constexpr uint64_t pair_key(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
 }  // namespace
@@ -46,7 +49,8 @@ const BpeModel::MergeTable::Found* BpeModel::MergeTable::find(uint32_t left, uin
 BpeModel::BpeModel(BpeSpec spec)
     : vocabulary_(std::move(spec.vocabulary)),
       merges_(spec.merges),
-      ignore_merges_(spec.ignore_merges) {
+      ignore_merges_(spec.ignore_merges),
+      whole_words_(vocabulary_.size()) {
   for (size_t byte = 0; byte < 256; ++byte) {
     const char raw = static_cast<char>(byte);
     byte_ids_[byte] = vocabulary_.at(to_byte_level({&raw, 1}));
@@ -54,18 +58,36 @@ BpeModel::BpeModel(BpeSpec spec)
   for (const auto& [content, id] : vocabulary_) {
     longest_entry_bytes_ = std::max(longest_entry_bytes_, content.size());
   }
+  find_whole_words();
+}
+
+/// Tries every entry: there are some that merges never make of their bytes.
+void BpeModel::find_whole_words() {
+  std::vector<uint32_t> ids;
+  for (const auto& [content, id] : vocabulary_) {
+    const auto word = from_byte_level(content);
+    if (!word || word->empty() || word->size() > ShortWordIds::kBytesMax) continue;
+    ids.clear();
+    if (!ignore_merges_) merge_short_word(*word, ids);
+    if (ignore_merges_ || (ids.size() == 1 && ids[0] == id)) whole_words_.insert(*word, id);
+  }
 }
 
 void BpeModel::append_ids(std::string_view word, BpeScratch& scratch,
                           std::vector<uint32_t>& ids) const {
+  if (const uint32_t id = whole_words_.find(word); id != ShortWordIds::kNoId) {
+    ids.push_back(id);
+    return;
+  }
   if (ignore_merges_ && word.size() <= longest_entry_bytes_) {
     if (const auto entry = vocabulary_.find(to_byte_level(word)); entry != vocabulary_.end()) {
       ids.push_back(entry->second);
       return;
     }
   }
+  if (word.size() <= kShortWordBytes) return merge_short_word(word, ids);
   for (size_t at = 0; at < word.size(); at += kWordBytesMax) {
-    merge_word(word.substr(at, kWordBytesMax), scratch, ids);
+    merge_long_word(word.substr(at, kWordBytesMax), scratch, ids);
   }
 }
 
@@ -77,8 +99,35 @@ void BpeModel::push_candidate(BpeScratch& scratch, uint32_t left, uint32_t right
   std::push_heap(scratch.candidates.begin(), scratch.candidates.end(), std::greater<>());
 }
 
-void BpeModel::merge_word(std::string_view word, BpeScratch& scratch,
-                          std::vector<uint32_t>& ids) const {
+/// At most kShortWordBytes bytes.
+void BpeModel::merge_short_word(std::string_view word, std::vector<uint32_t>& ids) const {
+  // symbols[i] and symbols[i + 1] merge to merged[i] with ranks[i]; that is kNone if they do not.
+  std::array<uint32_t, kShortWordBytes> symbols, ranks, merged;
+  size_t count = word.size();
+  const auto find_pair = [&](size_t i) {
+    const auto* found = i + 1 < count ? merges_.find(symbols[i], symbols[i + 1]) : nullptr;
+    ranks[i] = found == nullptr ? kNone : found->rank;
+    merged[i] = found == nullptr ? kNone : found->merged;
+  };
+  for (size_t i = 0; i < count; ++i) symbols[i] = byte_ids_[static_cast<unsigned char>(word[i])];
+  for (size_t i = 0; i < count; ++i) find_pair(i);
+  while (count > 1) {
+    const auto lowest = std::min_element(ranks.begin(), ranks.begin() + count);
+    const auto left = static_cast<size_t>(lowest - ranks.begin());
+    if (*lowest == kNone) break;
+    symbols[left] = merged[left];
+    for (auto* list : {&symbols, &ranks, &merged}) {
+      std::copy(list->begin() + left + 2, list->begin() + count, list->begin() + left + 1);
+    }
+    --count;
+    find_pair(left);
+    if (left > 0) find_pair(left - 1);
+  }
+  ids.insert(ids.end(), symbols.begin(), symbols.begin() + count);
+}
+
+void BpeModel::merge_long_word(std::string_view word, BpeScratch& scratch,
+                               std::vector<uint32_t>& ids) const {
   auto& [symbols, candidates] = scratch;
   const uint32_t count = static_cast<uint32_t>(word.size());
   symbols.clear();

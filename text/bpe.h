@@ -2,7 +2,9 @@
 //
 // Equal to Hugging Face's `BPE::merge_word` + `Word::merge_all` (tokenizers 0.22, models/bpe): of
 // all adjacent pairs that have a merge, the one with the lowest rank is merged first, the leftmost
-// among equals. A heap of candidates makes a word of n bytes cost O(n log n).
+// among equals. The model is a function of the word, so the words that it makes one id are looked
+// up; a short word's pairs are searched for the lowest rank; a heap of candidates makes a long word
+// of n bytes cost O(n log n).
 //
 // Thread contract: a BpeModel is immutable; each thread brings its own BpeScratch.
 #pragma once
@@ -16,6 +18,8 @@
 #include <string_view>
 #include <unordered_map>
 #include <vector>
+
+#include "text/short_word_ids.h"
 
 namespace espalier::text {
 
@@ -76,7 +80,10 @@ class BpeModel {
     int shift_;
   };
 
-  void merge_word(std::string_view word, BpeScratch& scratch, std::vector<uint32_t>& ids) const;
+  void find_whole_words();
+  void merge_short_word(std::string_view word, std::vector<uint32_t>& ids) const;
+  void merge_long_word(std::string_view word, BpeScratch& scratch,
+                       std::vector<uint32_t>& ids) const;
   void push_candidate(BpeScratch& scratch, uint32_t left, uint32_t right) const;
 
   Vocabulary vocabulary_;
@@ -84,6 +91,7 @@ class BpeModel {
   std::array<uint32_t, 256> byte_ids_;
   bool ignore_merges_;
   size_t longest_entry_bytes_ = 0;  // of its raw bytes, at most
+  ShortWordIds whole_words_;        // that become one id
 };
 
 }  // namespace espalier::text

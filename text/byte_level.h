@@ -7,8 +7,10 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "text/utf8.h"
 
@@ -32,6 +34,25 @@ inline std::string to_byte_level(std::string_view bytes) {
   std::string out;
   out.reserve(2 * bytes.size());
   for (const char byte : bytes) append_utf8(out, kAlphabet[static_cast<unsigned char>(byte)]);
+  return out;
+}
+
+/// The bytes that `content` stands for, or nothing if it is not in the alphabet.
+inline std::optional<std::string> from_byte_level(std::string_view content) {
+  static const std::unordered_map<char32_t, char> kBytes = [] {
+    std::unordered_map<char32_t, char> bytes;
+    const auto alphabet = byte_level_alphabet();
+    for (size_t i = 0; i < alphabet.size(); ++i) bytes.emplace(alphabet[i], static_cast<char>(i));
+    return bytes;
+  }();
+  std::string out;
+  for (size_t at = 0; at < content.size();) {
+    const DecodedCharacter character = decode_utf8(content, at);
+    const auto byte = kBytes.find(character.code_point);
+    if (byte == kBytes.end()) return std::nullopt;
+    out.push_back(byte->second);
+    at += character.length;
+  }
   return out;
 }
 

@@ -1,5 +1,8 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "text/added_tokens.h"
@@ -10,12 +13,30 @@
 #include "text/utf8.h"
 
 namespace espalier::text {
+namespace {
+
+constexpr size_t kAllIds = std::numeric_limits<size_t>::max();
+
+/// The first window that is read of a text to be cut, and how much larger the next one is. English,
+/// Chinese and source code have fewer than 5 bytes an id.
+constexpr size_t kWindowBytesPerId = 8, kWindowBytesMin = 1024, kWindowGrowth = 4;
+
+}  // namespace
 
 /// Buffers that are reused within one encode().
 struct EncodeScratch {
   std::string normalized;
   PreTokenScratch pre_tokens;
   BpeScratch bpe;
+};
+
+/// Where ids go, and how many of them are wanted: words are not taken apart, so a few more may
+/// come.
+struct IdSink {
+  std::vector<uint32_t> ids;
+  size_t wanted = SIZE_MAX;
+
+  bool full() const { return ids.size() >= wanted; }
 };
 
 struct Tokenizer::Impl {
@@ -29,9 +50,11 @@ struct Tokenizer::Impl {
   size_t id_count;
 
   explicit Impl(TokenizerSpec spec);
-  void append_ids(std::string_view text, bool match_added_tokens, std::vector<uint32_t>& ids) const;
-  void append_segment(std::string_view raw, const AddedTokenMatcher& tokens, EncodeScratch& scratch,
-                      std::vector<uint32_t>& ids) const;
+  void append_ids(std::string_view text, TextEnd end, bool match_added_tokens, IdSink& sink) const;
+  void append_segment(std::string_view raw, TextEnd end, const AddedTokenMatcher& tokens,
+                      EncodeScratch& scratch, IdSink& sink) const;
+  size_t append_words(std::string_view text, TextEnd end, EncodeScratch& scratch,
+                      IdSink& sink) const;
 };
 
 Tokenizer::Impl::Impl(TokenizerSpec spec)
@@ -49,34 +72,63 @@ Tokenizer::Impl::Impl(TokenizerSpec spec)
   normalized_tokens = AddedTokenMatcher(std::move(normalized));
 }
 
-/// Appends the ids of valid UTF-8.
-void Tokenizer::Impl::append_ids(std::string_view text, bool match_added_tokens,
-                                 std::vector<uint32_t>& ids) const {
+/// Appends the ids of a text; if its end is open, those that it has whatever follows.
+void Tokenizer::Impl::append_ids(std::string_view text, TextEnd end, bool match_added_tokens,
+                                 IdSink& sink) const {
   const AddedTokenMatcher nothing;
   const AddedTokenMatcher& raw = match_added_tokens ? raw_tokens : nothing;
   const AddedTokenMatcher& normalized = match_added_tokens ? normalized_tokens : nothing;
+  std::string repaired;
+  if (!is_valid_utf8(text)) text = repaired = replace_invalid_utf8(text);
   EncodeScratch scratch;
-  for (const TextSegment& segment : raw.split(text)) {
+  const std::vector<TextSegment> segments = raw.split(text, end);
+  for (const TextSegment& segment : segments) {
+    if (sink.full()) return;
     if (segment.added_token) {
-      ids.push_back(*segment.added_token);
+      sink.ids.push_back(*segment.added_token);
     } else {
-      append_segment(segment.text, normalized, scratch, ids);
+      const bool last = &segment == &segments.back();
+      append_segment(segment.text, last ? end : TextEnd::kFinal, normalized, scratch, sink);
     }
   }
 }
 
-/// Appends the ids of raw text, in which `tokens` are looked for once it is normalized.
-void Tokenizer::Impl::append_segment(std::string_view raw, const AddedTokenMatcher& tokens,
-                                     EncodeScratch& scratch, std::vector<uint32_t>& ids) const {
-  const std::string_view text = normalizer ? normalizer->normalize(raw, scratch.normalized) : raw;
-  const auto append_word = [&](std::string_view word) { model.append_ids(word, scratch.bpe, ids); };
-  for (const TextSegment& segment : tokens.split(text)) {
+/// Appends the ids of raw text, valid UTF-8, in which `tokens` are looked for once it is
+/// normalized.
+void Tokenizer::Impl::append_segment(std::string_view raw, TextEnd end,
+                                     const AddedTokenMatcher& tokens, EncodeScratch& scratch,
+                                     IdSink& sink) const {
+  std::string_view text = raw;
+  if (normalizer) {
+    if (end == TextEnd::kOpen) text = text.substr(0, normalizer->settled_bytes(text));
+    text = normalizer->normalize(text, scratch.normalized);
+  }
+  const std::vector<TextSegment> segments = tokens.split(text, end);
+  for (const TextSegment& segment : segments) {
+    if (sink.full()) return;
     if (segment.added_token) {
-      ids.push_back(*segment.added_token);
+      sink.ids.push_back(*segment.added_token);
     } else {
-      pre_tokenizer.for_each_pre_token(segment.text, scratch.pre_tokens, append_word);
+      const bool last = &segment == &segments.back();
+      append_words(segment.text, last ? end : TextEnd::kFinal, scratch, sink);
     }
   }
+}
+
+/// Appends the ids of normalized text and returns where they end in it.
+size_t Tokenizer::Impl::append_words(std::string_view text, TextEnd end, EncodeScratch& scratch,
+                                     IdSink& sink) const {
+  size_t at = 0;
+  while (!sink.full()) {
+    const size_t next = pre_tokenizer.next_words(text, at, end, scratch.pre_tokens);
+    if (next == at) break;
+    for (const std::string_view word : scratch.pre_tokens.words) {
+      if (sink.full()) break;
+      model.append_ids(word, scratch.bpe, sink.ids);
+    }
+    at = next;
+  }
+  return at;
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<const Impl> impl) : impl_(std::move(impl)) {}
@@ -93,16 +145,58 @@ Tokenizer Tokenizer::parse(std::string_view bytes, const std::string& name) {
 }
 
 std::vector<uint32_t> Tokenizer::encode(std::string_view utf8, const EncodeOptions& options) const {
-  std::vector<uint32_t> ids;
+  return encode_up_to(utf8, kAllIds, options).ids;
+}
+
+Tokenizer::Encoded Tokenizer::encode_up_to(std::string_view utf8, size_t ids_max,
+                                           const EncodeOptions& options) const {
   const PostProcessor& added = impl_->post_processor;
-  if (options.add_special_tokens) ids = added.prefix;
-  if (is_valid_utf8(utf8)) {
-    impl_->append_ids(utf8, options.match_added_tokens, ids);
-  } else {
-    impl_->append_ids(replace_invalid_utf8(utf8), options.match_added_tokens, ids);
+  IdSink sink;
+  if (options.add_special_tokens) sink.ids = added.prefix;
+  const size_t before = sink.ids.size();
+  // One more than is kept tells whether any were cut off. The first window nearly always has them.
+  if (ids_max < kAllIds - before) sink.wanted = before + ids_max + 1;
+  if (ids_max < utf8.size() / kWindowBytesPerId) {
+    size_t window = kWindowBytesPerId * (ids_max + 1) + kWindowBytesMin;
+    for (; window < utf8.size() && !sink.full(); window *= kWindowGrowth) {
+      sink.ids.resize(before);
+      const std::string_view head = utf8.substr(0, character_boundary(utf8, window));
+      impl_->append_ids(head, TextEnd::kOpen, options.match_added_tokens, sink);
+    }
   }
-  if (options.add_special_tokens) ids.insert(ids.end(), added.suffix.begin(), added.suffix.end());
-  return ids;
+  if (!sink.full()) {
+    sink.ids.resize(before);
+    impl_->append_ids(utf8, TextEnd::kFinal, options.match_added_tokens, sink);
+  }
+  Encoded result;
+  result.cut = sink.ids.size() - before > ids_max;
+  if (result.cut) sink.ids.resize(before + ids_max);
+  if (options.add_special_tokens) {
+    sink.ids.insert(sink.ids.end(), added.suffix.begin(), added.suffix.end());
+  }
+  result.ids = std::move(sink.ids);
+  return result;
+}
+
+Tokenizer::Beginning Tokenizer::encode_beginning(std::string_view utf8) const {
+  if (!impl_->pre_tokenizer.starts_afresh()) return {{}, std::string(utf8)};
+  // Bytes behind the end may belong to the last character.
+  const bool complete = utf8.empty() || is_ascii(utf8.substr(utf8.size() - 1));
+  const size_t known = complete ? utf8.size() : character_boundary(utf8, utf8.size() - 1);
+  const std::string valid = replace_invalid_utf8(utf8.substr(0, known));
+  std::string_view settled = valid;
+  std::string_view unsettled;
+  EncodeScratch scratch;
+  if (impl_->normalizer) {
+    const size_t size = impl_->normalizer->settled_bytes(valid);
+    unsettled = settled.substr(size);
+    settled = impl_->normalizer->normalize(settled.substr(0, size), scratch.normalized);
+  }
+  IdSink sink;
+  const size_t at = impl_->append_words(settled, TextEnd::kOpen, scratch, sink);
+  Beginning result{std::move(sink.ids), {}};
+  result.rest.append(settled.substr(at)).append(unsettled).append(utf8.substr(known));
+  return result;
 }
 
 const std::vector<uint32_t>& Tokenizer::prefix_tokens() const {

@@ -40,6 +40,31 @@ class Tokenizer {
   /// The ids of `utf8`. Invalid UTF-8 is read as U+FFFD, as a lossy decoder would.
   std::vector<uint32_t> encode(std::string_view utf8, const EncodeOptions& options = {}) const;
 
+  struct Encoded {
+    std::vector<uint32_t> ids;
+    bool cut = false;  // the text has more ids than it was allowed
+  };
+  /// The same for text that will be cut: of the ids of the text itself the first `ids_max`. Those
+  /// of the post-processor come before and behind them as ever and do not count.
+  ///
+  /// The time that this takes does not grow with what is cut off: a window at the beginning of the
+  /// text is read, and a larger one only if it does not have that many ids which are the text's
+  /// whatever follows the window. (So a single word of a megabyte, of which no id is known before
+  /// its end, is read to its end. And so is everything if white space around added tokens belongs
+  /// to them, or if the pre-tokenizer does not cut the text into pieces by a pattern.)
+  Encoded encode_up_to(std::string_view utf8, size_t ids_max,
+                       const EncodeOptions& options = {}) const;
+
+  /// What texts that begin alike have in common: the ids with which all of them start, and what is
+  /// left to be put in front of how they go on. For every text `more`
+  ///   encode(beginning + more) == ids + encode(rest + more),
+  /// without special tokens and without matching added tokens on both sides.
+  struct Beginning {
+    std::vector<uint32_t> ids;  // none if the pre-tokenizer does not allow such a proof
+    std::string rest;
+  };
+  Beginning encode_beginning(std::string_view utf8) const;
+
   /// The ids that the post-processor puts before and after a text (often none, and one end token).
   const std::vector<uint32_t>& prefix_tokens() const;
   const std::vector<uint32_t>& suffix_tokens() const;

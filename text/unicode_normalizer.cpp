@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "text/code_point_table.h"
 #include "text/utf8.h"
 
 namespace espalier::text {
@@ -31,12 +32,33 @@ bool is_starter_made_of_marks(char32_t code_point) {
   return code_point == 0x0F73 || code_point == 0x0F75 || code_point == 0x0F81;
 }
 
+/// The characters that stay what they are, next to others of them: all that are younger than
+/// Unicode 9.0, and the starters that NFC neither changes nor composes with what is before them.
+const CodePointTable& inert_characters(const icu::UnicodeSet& unicode_9) {
+  static const CodePointTable table = [&] {
+    UErrorCode status = U_ZERO_ERROR;
+    icu::UnicodeSet inert;
+    inert.applyPattern(icu::UnicodeString::fromUTF8("[[:NFC_QC=Yes:]&[:ccc=0:]]"), status);
+    if (U_FAILURE(status)) inert.clear();  // then ICU is asked about every text
+    const std::unique_ptr<icu::UnicodeSet> younger(unicode_9.cloneAsThawed());
+    inert.addAll(younger->complement());
+    std::vector<uint8_t> values(kCodePointCount, 0);
+    for (int32_t i = 0; i < inert.getRangeCount(); ++i) {
+      std::fill(values.begin() + inert.getRangeStart(i), values.begin() + inert.getRangeEnd(i) + 1,
+                1);
+    }
+    return CodePointTable(values);
+  }();
+  return table;
+}
+
 }  // namespace
 
 struct UnicodeNormalizer::Icu {
   icu::UnicodeSet unicode_9;
   const icu::Normalizer2* nfc;  // a singleton of ICU's
   std::optional<icu::FilteredNormalizer2> nfc_9;
+  const CodePointTable* inert;  // lives as long as the program
 
   Icu() {
     UErrorCode status = U_ZERO_ERROR;
@@ -48,8 +70,10 @@ struct UnicodeNormalizer::Icu {
     }
     unicode_9.freeze();  // only a frozen set may be read by many threads
     nfc_9.emplace(*nfc, unicode_9);
+    inert = &inert_characters(unicode_9);
   }
 
+  bool is_inert(std::string_view text) const;
   bool is_boundary(char32_t code_point) const {
     return nfc_9->hasBoundaryBefore(static_cast<UChar32>(code_point)) != 0;
   }
@@ -70,7 +94,7 @@ UnicodeNormalizer& UnicodeNormalizer::operator=(UnicodeNormalizer&&) noexcept = 
 UnicodeNormalizer::~UnicodeNormalizer() = default;
 
 std::string_view UnicodeNormalizer::normalize(std::string_view text, std::string& buffer) const {
-  if (is_ascii(text)) return text;
+  if (icu_->is_inert(text)) return text;
   std::string sorted;
   if (icu_->has_long_mark_run(text)) {
     sorted = icu_->with_sorted_marks(text);
@@ -89,6 +113,19 @@ std::string_view UnicodeNormalizer::normalize(std::string_view text, std::string
   }
   icu_->append_normalized(text, buffer);
   return buffer;
+}
+
+size_t UnicodeNormalizer::settled_bytes(std::string_view text) const {
+  return text.empty() ? 0 : icu_->boundary_before(text, text.size() - 1);
+}
+
+bool UnicodeNormalizer::Icu::is_inert(std::string_view text) const {
+  for (size_t at = 0; at < text.size();) {
+    const DecodedCharacter character = decode_utf8(text, at);
+    if ((*inert)[character.code_point] == 0) return false;
+    at += character.length;
+  }
+  return true;
 }
 
 /// The largest position <= `end` (< text.size()) where `text` can be cut so that the two parts,

@@ -28,6 +28,10 @@ class UnicodeNormalizer {
   /// view of `buffer`. Takes O(n log n), also for text that is nothing but combining marks.
   std::string_view normalize(std::string_view text, std::string& buffer) const;
 
+  /// The largest part of `text` (valid UTF-8), from its beginning, that is normalized to the same
+  /// whatever follows `text`, and of which the rest is normalized apart: its size in bytes.
+  size_t settled_bytes(std::string_view text) const;
+
  private:
   struct Icu;  // keeps ICU's headers in one file
   std::unique_ptr<const Icu> icu_;

@@ -89,6 +89,15 @@ bool is_valid_utf8(std::string_view text) {
   return true;
 }
 
+size_t character_boundary(std::string_view text, size_t at) {
+  const auto continues = [&](size_t i) { return i < text.size() && (text[i] & 0xC0) == 0x80; };
+  // No sequence is longer than four bytes: a continuation byte behind three others is ill-formed.
+  for (size_t back = 0; back < 4 && back <= at; ++back) {
+    if (!continues(at - back)) return at - back;
+  }
+  return at;
+}
+
 std::string replace_invalid_utf8(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);

@@ -27,6 +27,10 @@ void append_utf8(std::string& out, char32_t code_point);
 bool is_ascii(std::string_view text);
 bool is_valid_utf8(std::string_view text);
 
+/// The largest position <= `at` (<= text.size()) where a character, or a stretch of ill-formed
+/// bytes that is one U+FFFD, starts whatever is behind it, or `text` ends.
+size_t character_boundary(std::string_view text, size_t at);
+
 /// `text` with U+FFFD for every ill-formed sequence.
 std::string replace_invalid_utf8(std::string_view text);
 

@@ -8,7 +8,7 @@ namespace {
 /// Segments as text, added tokens in brackets with their id.
 std::string shown(const std::vector<AddedToken>& tokens, std::string_view text) {
   std::string out;
-  for (const TextSegment& segment : AddedTokenMatcher(tokens).split(text)) {
+  for (const TextSegment& segment : AddedTokenMatcher(tokens).split(text, TextEnd::kFinal)) {
     const std::string content(segment.text);
     out += segment.added_token ? "[" + std::to_string(*segment.added_token) + content + "]"
                                : "(" + content + ")";
