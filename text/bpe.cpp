@@ -1,7 +1,7 @@
 #include "text/bpe.h"
 
 #include <algorithm>
-#include <bit>
+#include <optional>
 #include <utility>
 
 #include "text/byte_level.h"
@@ -10,66 +10,66 @@ namespace espalier::text {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;  // no neighbour; as an id: merged into its left neighbour
-constexpr uint64_t kEmptyPair = UINT64_MAX;  // no entry has id UINT32_MAX
-constexpr size_t kWordBytesMax = 1u << 30;   // positions are 32 bits; longer words are cut
+constexpr size_t kWordBytesMax = 1u << 30;  // positions are 32 bits; longer words are cut
 
-/// Up to here a search of all pairs for each merge is faster than a heap.
-constexpr size_t kShortWordBytes = 96;
+/// Of up to so many symbols a search of all pairs for each merge is faster than a heap.
+constexpr uint32_t kFewSymbols = 128;
+constexpr uint32_t kFewRanks = (1u << 31) / kFewSymbols;  // a rank and a position fit into one key
+constexpr int32_t kNoKey = INT32_MAX;
+constexpr size_t kLanes = 8;
 
-constexpr uint64_t pair_key(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
+/// Of `count` keys, a multiple of kLanes.
+int32_t lowest_key(const int32_t* keys, size_t count) {
+  std::array<int32_t, kLanes> lowest;
+  lowest.fill(kNoKey);
+  for (size_t i = 0; i < count; i += kLanes) {
+    for (size_t k = 0; k < kLanes; ++k) lowest[k] = std::min(lowest[k], keys[i + k]);
+  }
+  return *std::min_element(lowest.begin(), lowest.end());
+}
+
+std::array<uint32_t, 256> ids_of_bytes(const Vocabulary& vocabulary) {
+  std::array<uint32_t, 256> ids;
+  for (size_t byte = 0; byte < 256; ++byte) {
+    const char raw = static_cast<char>(byte);
+    ids[byte] = vocabulary.at(to_byte_level({&raw, 1}));
+  }
+  return ids;
+}
+
+std::unordered_map<uint32_t, std::string> raw_entries_of(const Vocabulary& vocabulary) {
+  std::unordered_map<uint32_t, std::string> entries;
+  entries.reserve(vocabulary.size());
+  for (const auto& [content, id] : vocabulary) {
+    auto bytes = from_byte_level(content);
+    if (bytes && !bytes->empty()) entries.emplace(id, *std::move(bytes));
+  }
+  return entries;
+}
 
 }  // namespace
 
-BpeModel::MergeTable::MergeTable(const std::vector<Merge>& merges) {
-  const size_t size = std::bit_ceil(std::max<size_t>(16, merges.size() + merges.size() / 2));
-  slots_.assign(size, Slot{kEmptyPair, {}});
-  shift_ = 64 - std::countr_zero(size);
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const uint64_t pair = pair_key(merges[rank].left, merges[rank].right);
-    slots_[slot_of(pair)] = {pair, {static_cast<uint32_t>(rank), merges[rank].merged}};
-  }
-}
+BpeModel::BpeModel(BpeSpec spec) : BpeModel(spec, raw_entries_of(spec.vocabulary)) {}
 
-/// The slot that holds `pair`, or the empty one where it belongs. Linear probing from a
-/// multiplicative (Fibonacci) hash; a third of the slots is empty, so it ends.
-size_t BpeModel::MergeTable::slot_of(uint64_t pair) const {
-  const uint64_t mixed = (pair ^ pair >> 29) * 0x9E3779B97F4A7C15u;
-  size_t slot = mixed >> shift_;
-  while (slots_[slot].pair != pair && slots_[slot].pair != kEmptyPair) {
-    slot = (slot + 1) & (slots_.size() - 1);
-  }
-  return slot;
-}
-
-const BpeModel::MergeTable::Found* BpeModel::MergeTable::find(uint32_t left, uint32_t right) const {
-  const Slot& slot = slots_[slot_of(pair_key(left, right))];
-  return slot.pair == kEmptyPair ? nullptr : &slot.found;
-}
-
-BpeModel::BpeModel(BpeSpec spec)
+BpeModel::BpeModel(BpeSpec& spec, const std::unordered_map<uint32_t, std::string>& raw_entries)
     : vocabulary_(std::move(spec.vocabulary)),
       merges_(spec.merges),
+      byte_ids_(ids_of_bytes(vocabulary_)),
       ignore_merges_(spec.ignore_merges),
-      whole_words_(vocabulary_.size()) {
-  for (size_t byte = 0; byte < 256; ++byte) {
-    const char raw = static_cast<char>(byte);
-    byte_ids_[byte] = vocabulary_.at(to_byte_level({&raw, 1}));
-  }
+      few_ranks_(spec.merges.size() < kFewRanks),
+      early_characters_(raw_entries, spec.merges, merges_, byte_ids_),
+      whole_words_(raw_entries.size()) {
   for (const auto& [content, id] : vocabulary_) {
     longest_entry_bytes_ = std::max(longest_entry_bytes_, content.size());
   }
-  find_whole_words();
-}
-
-/// Tries every entry: there are some that merges never make of their bytes.
-void BpeModel::find_whole_words() {
+  // Every entry is tried: there are some that merges never make of their bytes.
+  BpeScratch scratch;
   std::vector<uint32_t> ids;
-  for (const auto& [content, id] : vocabulary_) {
-    const auto word = from_byte_level(content);
-    if (!word || word->empty() || word->size() > ShortWordIds::kBytesMax) continue;
+  for (const auto& [id, bytes] : raw_entries) {
+    if (bytes.size() > ShortWordIds::kBytesMax || !is_valid_utf8(bytes)) continue;
     ids.clear();
-    if (!ignore_merges_) merge_short_word(*word, ids);
-    if (ignore_merges_ || (ids.size() == 1 && ids[0] == id)) whole_words_.insert(*word, id);
+    if (!ignore_merges_) merge_word(bytes, scratch, ids);
+    if (ignore_merges_ || (ids.size() == 1 && ids[0] == id)) whole_words_.insert(bytes, id);
   }
 }
 
@@ -85,10 +85,60 @@ void BpeModel::append_ids(std::string_view word, BpeScratch& scratch,
       return;
     }
   }
-  if (word.size() <= kShortWordBytes) return merge_short_word(word, ids);
   for (size_t at = 0; at < word.size(); at += kWordBytesMax) {
-    merge_long_word(word.substr(at, kWordBytesMax), scratch, ids);
+    merge_word(word.substr(at, kWordBytesMax), scratch, ids);
   }
+}
+
+void BpeModel::merge_word(std::string_view word, BpeScratch& scratch,
+                          std::vector<uint32_t>& ids) const {
+  scratch.first_ids.clear();
+  for (size_t at = 0; at < word.size();) {
+    const auto early = early_characters_.find(word, at);
+    scratch.first_ids.push_back(
+        early.length != 0 ? early.id : byte_ids_[static_cast<unsigned char>(word[at])]);
+    at += std::max<size_t>(early.length, 1);
+  }
+  if (few_ranks_ && scratch.first_ids.size() <= kFewSymbols) {
+    merge_few(scratch.first_ids, ids);
+  } else {
+    merge_many(scratch, ids);
+  }
+}
+
+/// Merges 1 to kFewSymbols symbols. Each pair's rank and position are one number, so that a search
+/// for the lowest is a loop without branches, of which compilers make vector instructions.
+void BpeModel::merge_few(const std::vector<uint32_t>& first_ids, std::vector<uint32_t>& ids) const {
+  std::array<uint32_t, kFewSymbols> symbols;
+  std::array<uint8_t, kFewSymbols + 1> next, previous;
+  // Of the pair that a symbol is the left one of:
+  std::array<int32_t, kFewSymbols> keys;
+  std::array<uint32_t, kFewSymbols> merged;
+  const auto count = static_cast<uint32_t>(first_ids.size());
+  const size_t lanes = (count + kLanes - 1) / kLanes * kLanes;
+  const auto find_pair = [&](uint32_t left) {
+    const auto* const found =
+        next[left] == count ? nullptr : merges_.find(symbols[left], symbols[next[left]]);
+    keys[left] = found == nullptr ? kNoKey : static_cast<int32_t>(found->rank * kFewSymbols + left);
+    if (found != nullptr) merged[left] = found->merged;
+  };
+  std::fill(keys.begin() + count, keys.begin() + lanes, kNoKey);
+  for (uint32_t i = 0; i < count; ++i) {
+    symbols[i] = first_ids[i];
+    next[i] = static_cast<uint8_t>(i + 1);
+    previous[i + 1] = static_cast<uint8_t>(i);
+  }
+  for (uint32_t i = 0; i < count; ++i) find_pair(i);
+  for (int32_t key; (key = lowest_key(keys.data(), lanes)) != kNoKey;) {
+    const uint32_t left = static_cast<uint32_t>(key) % kFewSymbols, right = next[left];
+    symbols[left] = merged[left];
+    keys[right] = kNoKey;
+    next[left] = next[right];
+    previous[next[right]] = static_cast<uint8_t>(left);
+    find_pair(left);
+    if (left > 0) find_pair(previous[left]);
+  }
+  for (uint32_t i = 0; i < count; i = next[i]) ids.push_back(symbols[i]);
 }
 
 /// Queues the pair of the symbols at `left` and `right` if it has a merge.
@@ -99,42 +149,13 @@ void BpeModel::push_candidate(BpeScratch& scratch, uint32_t left, uint32_t right
   std::push_heap(scratch.candidates.begin(), scratch.candidates.end(), std::greater<>());
 }
 
-/// At most kShortWordBytes bytes.
-void BpeModel::merge_short_word(std::string_view word, std::vector<uint32_t>& ids) const {
-  // symbols[i] and symbols[i + 1] merge to merged[i] with ranks[i]; that is kNone if they do not.
-  std::array<uint32_t, kShortWordBytes> symbols, ranks, merged;
-  size_t count = word.size();
-  const auto find_pair = [&](size_t i) {
-    const auto* found = i + 1 < count ? merges_.find(symbols[i], symbols[i + 1]) : nullptr;
-    ranks[i] = found == nullptr ? kNone : found->rank;
-    merged[i] = found == nullptr ? kNone : found->merged;
-  };
-  for (size_t i = 0; i < count; ++i) symbols[i] = byte_ids_[static_cast<unsigned char>(word[i])];
-  for (size_t i = 0; i < count; ++i) find_pair(i);
-  while (count > 1) {
-    const auto lowest = std::min_element(ranks.begin(), ranks.begin() + count);
-    const auto left = static_cast<size_t>(lowest - ranks.begin());
-    if (*lowest == kNone) break;
-    symbols[left] = merged[left];
-    for (auto* list : {&symbols, &ranks, &merged}) {
-      std::copy(list->begin() + left + 2, list->begin() + count, list->begin() + left + 1);
-    }
-    --count;
-    find_pair(left);
-    if (left > 0) find_pair(left - 1);
-  }
-  ids.insert(ids.end(), symbols.begin(), symbols.begin() + count);
-}
-
-void BpeModel::merge_long_word(std::string_view word, BpeScratch& scratch,
-                               std::vector<uint32_t>& ids) const {
-  auto& [symbols, candidates] = scratch;
-  const uint32_t count = static_cast<uint32_t>(word.size());
+void BpeModel::merge_many(BpeScratch& scratch, std::vector<uint32_t>& ids) const {
+  auto& [first_ids, symbols, candidates] = scratch;
+  const auto count = static_cast<uint32_t>(first_ids.size());
   symbols.clear();
   candidates.clear();
   for (uint32_t i = 0; i < count; ++i) {
-    symbols.push_back({byte_ids_[static_cast<unsigned char>(word[i])], i == 0 ? kNone : i - 1,
-                       i + 1 == count ? kNone : i + 1});
+    symbols.push_back({first_ids[i], i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1});
   }
   for (uint32_t i = 0; i + 1 < count; ++i) {
     const auto* found = merges_.find(symbols[i].id, symbols[i + 1].id);
