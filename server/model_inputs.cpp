@@ -64,12 +64,16 @@ TokenIds::const_iterator find_unknown(const ServedModel& model, const TokenIds& 
   return std::ranges::find_if(ids, [&](uint32_t id) { return id >= model.vocab_size; });
 }
 
+/// The ids of a text, more than the model takes only if it must not be cut.
 Result<TokenIds> text_ids(const ServedModel& model, const Prompt& prompt, const std::string& text,
-                          const std::string& param) {
+                          bool truncate, const std::string& param) {
   const text::Tokenizer& tokenizer = *model.tokenizer;
+  const size_t added = tokenizer.prefix_tokens().size() + tokenizer.suffix_tokens().size();
+  const bool cut = truncate && model.max_input_tokens > added;
+  const size_t ids_max = cut ? model.max_input_tokens - added : text::Tokenizer::kAllIds;
   // One string, as sentence-transformers does: words may merge across the seam.
-  TokenIds ids = tokenizer.encode(prompt.text + text);
-  if (ids.size() <= tokenizer.prefix_tokens().size() + tokenizer.suffix_tokens().size()) {
+  TokenIds ids = tokenizer.encode_up_to(prompt.text + text, ids_max).ids;
+  if (ids.size() <= added) {
     return tl::unexpected(
         invalid_input(param, "`" + param + "` has no token; every input needs some text"));
   }
@@ -112,7 +116,7 @@ Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
     const EmbeddingInput& input = request.inputs[i];
     const std::string param = request.single ? "input" : "input[" + std::to_string(i) + "]";
     const auto* const text = std::get_if<std::string>(&input);
-    auto ids = text != nullptr ? text_ids(model, *prompt, *text, param)
+    auto ids = text != nullptr ? text_ids(model, *prompt, *text, request.truncate, param)
                                : checked_ids(model, *prompt, std::get<TokenIds>(input), param);
     if (!ids) return std::move(ids.error());
     if (ids->size() > model.max_input_tokens) {
@@ -132,9 +136,10 @@ Result<std::vector<TokenIds>> rerank_token_ids(const ServedModel& model,
   const text::RerankPrompt& prompt = *model.rerank_prompt;
   const std::string_view instruction = request.instruction ? std::string_view(*request.instruction)
                                                            : text::kDefaultRerankInstruction;
+  std::optional<text::RerankPrompt::Shared> shared;
   auto error = each_input(1, [&](size_t) -> std::optional<ApiError> {
-    if (!prompt.encode(instruction, request.query, "", model.max_input_tokens).truncated)
-      return std::nullopt;
+    shared = prompt.prepare(instruction, request.query);
+    if (!prompt.encode(*shared, "", model.max_input_tokens).truncated) return std::nullopt;
     return invalid_input("query",
                          "`query` and `instruction` leave no room for a document in the model's " +
                              std::to_string(model.max_input_tokens) + " tokens; shorten them",
@@ -143,8 +148,7 @@ Result<std::vector<TokenIds>> rerank_token_ids(const ServedModel& model,
   if (error) return tl::unexpected(std::move(*error));
   std::vector<TokenIds> sequences(request.documents.size());
   error = each_input(sequences.size(), [&](size_t i) -> std::optional<ApiError> {
-    const std::string& document = request.documents[i];
-    auto encoded = prompt.encode(instruction, request.query, document, model.max_input_tokens);
+    auto encoded = prompt.encode(*shared, request.documents[i], model.max_input_tokens);
     if (encoded.truncated && !request.truncate) {
       auto param = "documents[" + std::to_string(i) + "]";
       auto message = "`" + param +

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 namespace espalier::text {
 namespace {
@@ -32,22 +34,31 @@ RerankPrompt::RerankPrompt(const Tokenizer& tokenizer)
   }
 }
 
-RerankPrompt::Encoded RerankPrompt::encode(std::string_view instruction, std::string_view query,
-                                           std::string_view document, size_t max_tokens) const {
-  std::string middle;
-  middle.reserve(instruction.size() + query.size() + document.size() + 64);
-  middle.append("<Instruct>: ").append(instruction);
-  middle.append("\n<Query>: ").append(query);
-  middle.append("\n<Document>: ").append(document);
+RerankPrompt::Shared RerankPrompt::prepare(std::string_view instruction,
+                                           std::string_view query) const {
+  std::string beginning;
+  beginning.reserve(instruction.size() + query.size() + 64);
+  beginning.append("<Instruct>: ").append(instruction);
+  beginning.append("\n<Query>: ").append(query);
+  beginning.append("\n<Document>: ");
+  Tokenizer::Beginning middle = tokenizer_->encode_beginning(beginning);
+  Shared shared{head_, std::move(middle.rest)};
+  shared.ids.insert(shared.ids.end(), middle.ids.begin(), middle.ids.end());
+  return shared;
+}
 
-  const std::vector<uint32_t> middle_ids = tokenizer_->encode(middle, kUntrusted);
-  const size_t room = max_tokens - std::min(max_tokens, fixed_tokens());
-  const size_t kept = std::min(middle_ids.size(), room);
-  Encoded result;
-  result.truncated = kept < middle_ids.size();
-  result.ids.reserve(fixed_tokens() + kept);
-  result.ids.insert(result.ids.end(), head_.begin(), head_.end());
-  result.ids.insert(result.ids.end(), middle_ids.begin(), middle_ids.begin() + kept);
+RerankPrompt::Encoded RerankPrompt::encode(const Shared& shared, std::string_view document,
+                                           size_t max_tokens) const {
+  const size_t room = max_tokens - std::min(max_tokens, tail_.size());  // for head and middle
+  Encoded result{shared.ids, shared.ids.size() > room};
+  if (result.truncated) {
+    result.ids.resize(std::max(room, head_.size()));
+  } else {
+    const Tokenizer::Encoded own = tokenizer_->encode_up_to(shared.rest + std::string(document),
+                                                            room - shared.ids.size(), kUntrusted);
+    result.ids.insert(result.ids.end(), own.ids.begin(), own.ids.end());
+    result.truncated = own.cut;
+  }
   result.ids.insert(result.ids.end(), tail_.begin(), tail_.end());
   return result;
 }

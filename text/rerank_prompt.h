@@ -6,7 +6,8 @@
 //
 // The three are tokenized apart and joined, as the model card does. Added tokens are recognised in
 // head and tail, never in the middle. The middle is one string filled by concatenation. So nothing
-// that a user sends can forge a special token, nor is a placeholder in it filled.
+// that a user sends can forge a special token, nor is a placeholder in it filled. Its ids are those
+// of the one string also when what is before the document is tokenized once for many documents.
 //
 // Thread contract: immutable after construction.
 #pragma once
@@ -30,14 +31,24 @@ class RerankPrompt {
   /// Keeps a reference to `tokenizer`, which must outlive it.
   explicit RerankPrompt(const Tokenizer& tokenizer);
 
+  /// What the prompts of one request have in common: everything up to the document.
+  struct Shared {
+    std::vector<uint32_t> ids;  // of the head, and those of the middle that no document changes
+    std::string rest;           // of the middle: what is left to be tokenized with the document
+  };
+  Shared prepare(std::string_view instruction, std::string_view query) const;
+
   struct Encoded {
     std::vector<uint32_t> ids;
     bool truncated = false;  // the middle was longer than max_tokens allowed, its end was cut
   };
   /// At most `max_tokens` ids; the end of the middle is cut, never head or tail. `max_tokens` must
-  /// be larger than fixed_tokens().
+  /// be larger than fixed_tokens(). What is cut off a document costs no time.
+  Encoded encode(const Shared& shared, std::string_view document, size_t max_tokens) const;
   Encoded encode(std::string_view instruction, std::string_view query, std::string_view document,
-                 size_t max_tokens) const;
+                 size_t max_tokens) const {
+    return encode(prepare(instruction, query), document, max_tokens);
+  }
 
   /// Tokens of head and tail together.
   size_t fixed_tokens() const { return head_.size() + tail_.size(); }

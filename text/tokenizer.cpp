@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "text/added_tokens.h"
@@ -14,8 +13,6 @@
 
 namespace espalier::text {
 namespace {
-
-constexpr size_t kAllIds = std::numeric_limits<size_t>::max();
 
 /// The first window that is read of a text to be cut, and how much larger the next one is. English,
 /// Chinese and source code have fewer than 5 bytes an id.
@@ -34,7 +31,7 @@ struct EncodeScratch {
 /// come.
 struct IdSink {
   std::vector<uint32_t> ids;
-  size_t wanted = SIZE_MAX;
+  size_t wanted = Tokenizer::kAllIds;
 
   bool full() const { return ids.size() >= wanted; }
 };

@@ -40,6 +40,7 @@ class Tokenizer {
   /// The ids of `utf8`. Invalid UTF-8 is read as U+FFFD, as a lossy decoder would.
   std::vector<uint32_t> encode(std::string_view utf8, const EncodeOptions& options = {}) const;
 
+  static constexpr size_t kAllIds = SIZE_MAX;
   struct Encoded {
     std::vector<uint32_t> ids;
     bool cut = false;  // the text has more ids than it was allowed

@@ -1,0 +1,173 @@
+// Properties of encoding: what is cut, or tokenized once for many texts, has the ids of the whole.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/property/random_text.h"
+#include "tests/unit/text/small_tokenizer.h"
+#include "text/rerank_prompt.h"
+#include "text/tokenizer.h"
+
+namespace espalier::text {
+namespace {
+
+using Ids = std::vector<uint32_t>;
+
+constexpr EncodeOptions kPlain{.add_special_tokens = false, .match_added_tokens = false};
+
+struct NamedTokenizer {
+  const char* name;
+  std::function<Tokenizer()> make;
+};
+void PrintTo(const NamedTokenizer& tokenizer, std::ostream* out) { *out << tokenizer.name; }
+
+constexpr const char* kChatTokens =
+    R"([{"content": "<|im_start|>", "id": 256, "normalized": true}, {"content": "<|im_end|>", "id": 257},
+        {"content": "x\u00e9", "id": 258, "normalized": true}, {"content": "the", "id": 259}])";
+constexpr const char* kStrippingTokens =
+    R"([{"content": "<|im_start|>", "id": 256}, {"content": "<|im_end|>", "id": 257, "lstrip": true,
+         "rstrip": true}])";
+constexpr const char* kByteLevelAlone =
+    R"({"type": "ByteLevel", "add_prefix_space": %, "use_regex": #})";
+
+std::string byte_level(const char* prefix_space, const char* use_regex) {
+  std::string text = kByteLevelAlone;
+  text.replace(text.find('%'), 1, prefix_space);
+  return text.replace(text.find('#'), 1, use_regex);
+}
+
+Tokenizer small(std::vector<Change> changes) {
+  changes.push_back({"/added_tokens", kChatTokens});
+  return small_tokenizer(changes);
+}
+
+Tokenizer with_pattern(const char* json) {
+  return small({{"/pre_tokenizer/pretokenizers/0/pattern/Regex", json},
+                {"/pre_tokenizer/pretokenizers/1/add_prefix_space", "true"}});
+}
+
+/// With prefix spaces the small tokenizers' ids show every boundary between words.
+const auto kTokenizers = std::to_array<NamedTokenizer>({
+    {"Qwen3", [] { return Tokenizer::load(QWEN3_TOKENIZER_JSON); }},
+    {"Mini", [] { return Tokenizer::load(ESPALIER_MINI_MODEL "/tokenizer.json"); }},
+    {"QwensBoundaries",
+     [] {
+       return small({{"/pre_tokenizer/pretokenizers/1/add_prefix_space", "true"}});
+     }},
+    {"NoNormalizer",
+     [] {
+       return small({{"/normalizer", "null"}});
+     }},
+    {"LookBehind", [] { return with_pattern(R"re("(?<=\\s)\\S(?=.)|(?<!x)a{2,3}|.{4}")re"); }},
+    {"EmptyMatches", [] { return with_pattern(R"re("x*")re"); }},
+    {"FewMatches", [] { return with_pattern(R"re("\\p{N}{1,3}")re"); }},
+    {"LongMatches", [] { return with_pattern(R"re("[^!]+(?=!)")re"); }},
+    {"Gpt2",
+     [] {
+       return small({{"/pre_tokenizer", byte_level("false", "true")}});
+     }},
+    {"Gpt2PrefixSpace",
+     [] {
+       return small({{"/pre_tokenizer", byte_level("true", "true")}});
+     }},
+    {"OneWord",
+     [] {
+       return small({{"/pre_tokenizer", byte_level("true", "false")}});
+     }},
+    {"StrippingTokens",
+     [] {
+       return small_tokenizer({{"/added_tokens", kStrippingTokens}});
+     }},
+});
+
+/// The number of ids before the middle.
+size_t head_of(const RerankPrompt& prompt, const Tokenizer& tokenizer) {
+  const size_t tail = tokenizer
+                          .encode("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+                                  {.add_special_tokens = false})
+                          .size();
+  return prompt.fixed_tokens() - tail;
+}
+
+class AnyTokenizer : public testing::TestWithParam<NamedTokenizer> {
+ protected:
+  const Tokenizer tokenizer_ = GetParam().make();
+  std::mt19937 random_{4};
+};
+
+TEST_P(AnyTokenizer, GivesTheFirstIdsOfATextThatIsCut) {
+  for (int i = 0; i < 400; ++i) {
+    const std::string text = random_text(random_, below(random_, 3000), below(random_, 2) == 0);
+    const EncodeOptions options{.add_special_tokens = below(random_, 2) == 0,
+                                .match_added_tokens = below(random_, 2) == 0};
+    const Ids whole = tokenizer_.encode(text, options);
+    const Ids& prefix = tokenizer_.prefix_tokens();
+    const Ids& suffix = tokenizer_.suffix_tokens();
+    const size_t added = options.add_special_tokens ? prefix.size() + suffix.size() : 0;
+    const size_t own = whole.size() - added;
+    std::vector<size_t> limits = {0, 1, own - std::min<size_t>(own, 1), own, own + 1};
+    for (int k = 0; k < 6; ++k) limits.push_back(below(random_, own + 2));
+    for (int k = 0; k < 6; ++k) limits.push_back(below(random_, 300));
+    for (const size_t limit : limits) {
+      Ids expected = whole;
+      if (limit < own) {
+        const size_t first = options.add_special_tokens ? prefix.size() : 0;
+        expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(first + limit),
+                       expected.begin() + static_cast<std::ptrdiff_t>(first + own));
+      }
+      const auto encoded = tokenizer_.encode_up_to(text, limit, options);
+      ASSERT_EQ(encoded.ids, expected) << limit << " of " << own << ": " << text;
+      ASSERT_EQ(encoded.cut, limit < own) << limit << " of " << own << ": " << text;
+    }
+  }
+}
+
+TEST_P(AnyTokenizer, GivesWhatABeginningSharesWithAllThatFollows) {
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string beginning = random_text(random_, below(random_, 12), below(random_, 2) == 0);
+    const auto [ids, rest] = tokenizer_.encode_beginning(beginning);
+    for (int k = 0; k < 3; ++k) {
+      const std::string more = random_text(random_, below(random_, 5), below(random_, 2) == 0);
+      Ids joined = ids;
+      const Ids behind = tokenizer_.encode(rest + more, kPlain);
+      joined.insert(joined.end(), behind.begin(), behind.end());
+      ASSERT_EQ(joined, tokenizer_.encode(beginning + more, kPlain)) << beginning << " | " << more;
+    }
+  }
+}
+
+TEST_P(AnyTokenizer, GivesRerankPromptsTheIdsOfTheWholeMiddle) {
+  const RerankPrompt prompt(tokenizer_);
+  const size_t head = head_of(prompt, tokenizer_);
+  for (int i = 0; i < 2000; ++i) {
+    const bool broken = below(random_, 2) == 0;
+    const std::string instruction = random_text(random_, below(random_, 6), broken);
+    const std::string query = random_text(random_, below(random_, 6), broken);
+    const auto shared = prompt.prepare(instruction, query);
+    for (int k = 0; k < 4; ++k) {
+      const std::string document = random_text(random_, below(random_, 40), broken);
+      const Ids middle = tokenizer_.encode(
+          "<Instruct>: " + instruction + "\n<Query>: " + query + "\n<Document>: " + document,
+          kPlain);
+      const size_t room = below(random_, middle.size() + 20);
+      const auto encoded = prompt.encode(shared, document, prompt.fixed_tokens() + room);
+      const size_t kept = std::min(room, middle.size());
+      ASSERT_EQ(encoded.truncated, room < middle.size());
+      ASSERT_EQ(encoded.ids.size(), prompt.fixed_tokens() + kept);
+      const Ids got(encoded.ids.begin() + static_cast<std::ptrdiff_t>(head),
+                    encoded.ids.begin() + static_cast<std::ptrdiff_t>(head + kept));
+      ASSERT_EQ(got, Ids(middle.begin(), middle.begin() + static_cast<std::ptrdiff_t>(kept)))
+          << instruction << " | " << query << " | " << document;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, AnyTokenizer, testing::ValuesIn(kTokenizers),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+}  // namespace
+}  // namespace espalier::text
