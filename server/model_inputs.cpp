@@ -1,6 +1,7 @@
 #include "server/model_inputs.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace espalier::server {

@@ -15,6 +15,7 @@ COUNTERS = ("espalier_tokens_total", "espalier_compact_tokens_total", "espalier_
 REASONS = {"espalier_batch_closed_total": ("queue_empty", "rows", "sequences", "seconds"),
            "espalier_rejected_total": ("too_large", "queue_full", "deadline", "shutting_down", "unauthorized")}
 PROMPT = "You are a careful librarian. Answer with the title of a book about "
+ONE_BATCH = ("--max-batch-ms", "60000")  # however slow the machine is
 TEXTS = [PROMPT + topic for topic in ("salt", "salt water", "ships", "ships and salt", "timber")] + ["salt", "a", "b"]
 
 
@@ -156,15 +157,15 @@ class CountingTest:
 
 
 class TrieTest(CountingTest, ServerTest):
-    options = ("--dedup", "trie")
+    options = ("--dedup", "trie", *ONE_BATCH)
 
 
 class RadixMlpTest(CountingTest, ServerTest):
-    options = ("--dedup", "radixmlp")
+    options = ("--dedup", "radixmlp", *ONE_BATCH)
 
 
 class OffTest(CountingTest, ServerTest):
-    options = ("--dedup", "off")
+    options = ("--dedup", "off", *ONE_BATCH)
     deduplicates = False
 
 
