@@ -153,8 +153,9 @@ Tokenizer::Encoded Tokenizer::encode_up_to(std::string_view utf8, size_t ids_max
   const size_t before = sink.ids.size();
   // One more than is kept tells whether any were cut off. The first window nearly always has them.
   if (ids_max < kAllIds - before) sink.wanted = before + ids_max + 1;
-  if (ids_max < utf8.size() / kWindowBytesPerId) {
-    size_t window = kWindowBytesPerId * (ids_max + 1) + kWindowBytesMin;
+  if (ids_max < utf8.size()) {
+    size_t window = options.first_window;
+    if (window == 0) window = kWindowBytesPerId * (ids_max + 1) + kWindowBytesMin;
     for (; window < utf8.size() && !sink.full(); window *= kWindowGrowth) {
       sink.ids.resize(before);
       const std::string_view head = utf8.substr(0, character_boundary(utf8, window));

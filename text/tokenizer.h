@@ -22,6 +22,9 @@ struct EncodeOptions {
   /// Recognise added tokens (`<|im_end|>` …), as Hugging Face does. If false they are plain text,
   /// so the text can forge none.
   bool match_added_tokens = true;
+  /// Bytes that encode_up_to() reads at first; 0: so many that they suffice for nearly every text.
+  /// Tests make it small.
+  size_t first_window = 0;
 };
 
 class Tokenizer {

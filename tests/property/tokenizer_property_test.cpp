@@ -95,33 +95,52 @@ size_t head_of(const RerankPrompt& prompt, const Tokenizer& tokenizer) {
 
 class AnyTokenizer : public testing::TestWithParam<NamedTokenizer> {
  protected:
+  EncodeOptions random_options() {
+    return {.add_special_tokens = below(random_, 2) == 0,
+            .match_added_tokens = below(random_, 2) == 0,
+            .first_window = 0};
+  }
+
+  /// Compares with all ids of `text`, of which those behind the first `limit` are taken out.
+  void expect_first_ids(const std::string& text, size_t limit, const EncodeOptions& options) {
+    Ids expected = tokenizer_.encode(text, options);
+    const bool special = options.add_special_tokens;
+    const size_t before = special ? tokenizer_.prefix_tokens().size() : 0;
+    const size_t behind = special ? tokenizer_.suffix_tokens().size() : 0;
+    const size_t own = expected.size() - before - behind;
+    const size_t kept = std::min(limit, own);
+    expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(before + kept),
+                   expected.end() - static_cast<std::ptrdiff_t>(behind));
+    const auto encoded = tokenizer_.encode_up_to(text, limit, options);
+    EXPECT_EQ(encoded.ids, expected)
+        << limit << " of " << own << ", window " << options.first_window << ": " << text;
+    EXPECT_EQ(encoded.cut, limit < own) << limit << " of " << own << ": " << text;
+  }
+
   const Tokenizer tokenizer_ = GetParam().make();
   std::mt19937 random_{4};
 };
 
 TEST_P(AnyTokenizer, GivesTheFirstIdsOfATextThatIsCut) {
-  for (int i = 0; i < 400; ++i) {
-    const std::string text = random_text(random_, below(random_, 3000), below(random_, 2) == 0);
-    const EncodeOptions options{.add_special_tokens = below(random_, 2) == 0,
-                                .match_added_tokens = below(random_, 2) == 0};
-    const Ids whole = tokenizer_.encode(text, options);
-    const Ids& prefix = tokenizer_.prefix_tokens();
-    const Ids& suffix = tokenizer_.suffix_tokens();
-    const size_t added = options.add_special_tokens ? prefix.size() + suffix.size() : 0;
-    const size_t own = whole.size() - added;
-    std::vector<size_t> limits = {0, 1, own - std::min<size_t>(own, 1), own, own + 1};
+  for (int i = 0; i < 1000 && !HasFailure(); ++i) {
+    const size_t parts = below(random_, 10) == 0 ? below(random_, 3000) : below(random_, 100);
+    const std::string text = random_text(random_, parts, below(random_, 2) == 0);
+    const EncodeOptions options = random_options();
+    const size_t own = tokenizer_.encode(text, options).size();
+    std::vector<size_t> limits = {0, own - std::min<size_t>(own, 1), own, Tokenizer::kAllIds};
     for (int k = 0; k < 6; ++k) limits.push_back(below(random_, own + 2));
     for (int k = 0; k < 6; ++k) limits.push_back(below(random_, 300));
-    for (const size_t limit : limits) {
-      Ids expected = whole;
-      if (limit < own) {
-        const size_t first = options.add_special_tokens ? prefix.size() : 0;
-        expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(first + limit),
-                       expected.begin() + static_cast<std::ptrdiff_t>(first + own));
-      }
-      const auto encoded = tokenizer_.encode_up_to(text, limit, options);
-      ASSERT_EQ(encoded.ids, expected) << limit << " of " << own << ": " << text;
-      ASSERT_EQ(encoded.cut, limit < own) << limit << " of " << own << ": " << text;
+    for (const size_t limit : limits) expect_first_ids(text, limit, options);
+  }
+}
+
+TEST_P(AnyTokenizer, GivesTheFirstIdsWhereverItsWindowEnds) {
+  for (int i = 0; i < 400 && !HasFailure(); ++i) {
+    const std::string text = random_text(random_, below(random_, 8), below(random_, 2) == 0);
+    EncodeOptions options = random_options();
+    const size_t own = tokenizer_.encode(text, options).size();
+    for (options.first_window = 1; options.first_window < text.size(); ++options.first_window) {
+      for (size_t limit = 0; limit <= own; ++limit) expect_first_ids(text, limit, options);
     }
   }
 }

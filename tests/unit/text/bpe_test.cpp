@@ -12,23 +12,31 @@
 namespace espalier::text {
 namespace {
 
-/// Random merges over the letters a to d: later ones may build on earlier ones. Ids of letters are
-/// their bytes.
-BpeSpec random_spec(std::mt19937& random) {
+constexpr auto kLetters = std::to_array<std::string_view>({"a", "b", "c", "d"});
+/// Of one to four bytes, alike in some of them.
+constexpr auto kCharacters = std::to_array<std::string_view>(
+    {"a", "b", "\u00E9", "\u00EA", "\u4E2D", "\u4E2E", "\u6E2D", "\U0001F600"});
+
+/// Random merges of `bytes` and what they make: later ones may build on earlier ones. Ids of bytes
+/// are their values. In order, what is merged ranks behind what makes it, as in trained
+/// vocabularies.
+BpeSpec random_spec(std::mt19937& random, std::string_view bytes, int merges, bool in_order) {
   BpeSpec spec;
   for (uint32_t byte = 0; byte < 256; ++byte) {
     const char raw = static_cast<char>(byte);
     spec.vocabulary.emplace(to_byte_level({&raw, 1}), byte);
   }
-  std::vector<std::string> parts = {"a", "b", "c", "d"};
-  for (int i = 0; i < 40; ++i) {
+  std::vector<std::string> parts;
+  for (const char byte : bytes) parts.emplace_back(1, byte);
+  for (int i = 0; i < merges; ++i) {
     const std::string left = parts[random() % parts.size()], right = parts[random() % parts.size()];
-    const auto [entry, added] =
-        spec.vocabulary.emplace(left + right, static_cast<uint32_t>(spec.vocabulary.size()));
+    const auto [entry, added] = spec.vocabulary.emplace(
+        to_byte_level(left + right), static_cast<uint32_t>(spec.vocabulary.size()));
     if (added) parts.push_back(left + right);
-    spec.merges.push_back({spec.vocabulary.at(left), spec.vocabulary.at(right), entry->second});
+    spec.merges.push_back({spec.vocabulary.at(to_byte_level(left)),
+                           spec.vocabulary.at(to_byte_level(right)), entry->second});
   }
-  std::shuffle(spec.merges.begin(), spec.merges.end(), random);
+  if (!in_order) std::shuffle(spec.merges.begin(), spec.merges.end(), random);
   return spec;
 }
 
@@ -52,21 +60,64 @@ std::vector<uint32_t> merge_naively(const BpeSpec& spec, std::string_view word) 
   }
 }
 
+/// Words of random length from `alphabet`.
+template <size_t kSize>
+void expect_naive_ids(const BpeSpec& spec, const std::array<std::string_view, kSize>& alphabet,
+                      size_t length_max, std::mt19937& random) {
+  const BpeModel model(spec);
+  BpeScratch scratch;
+  for (int i = 0; i < 40; ++i) {
+    std::string word;
+    for (size_t length = 1 + random() % length_max; length-- > 0;) {
+      word += alphabet[random() % alphabet.size()];
+    }
+    std::vector<uint32_t> ids;
+    model.append_ids(word, scratch, ids);
+    ASSERT_EQ(ids, merge_naively(spec, word)) << word;
+  }
+}
+
 TEST(Bpe, RandomWordsMergeAsTheDefinitionSays) {
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
-    const BpeSpec spec = random_spec(random);
-    const BpeModel model(spec);
-    BpeScratch scratch;
-    for (int i = 0; i < 40; ++i) {
-      std::string word;
-      for (size_t length = 1 + random() % 40; word.size() < length;) {
-        word += static_cast<char>('a' + random() % 4);
-      }
-      std::vector<uint32_t> ids;
-      model.append_ids(word, scratch, ids);
-      ASSERT_EQ(ids, merge_naively(spec, word)) << word;
+    expect_naive_ids(random_spec(random, "abcd", 40, false), kLetters, 40, random);
+  }
+}
+
+TEST(Bpe, LongWordsMergeAsShortOnes) {
+  std::mt19937 random(8);
+  for (int round = 0; round < 5; ++round) {
+    expect_naive_ids(random_spec(random, "abcd", 40, false), kLetters, 300, random);
+  }
+}
+
+/// First merges that complete characters, so that many merge to one id before anything else does.
+void put_character_merges_first(BpeSpec& spec, std::mt19937& random) {
+  std::vector<Merge> first;
+  for (const std::string_view character : kCharacters) {
+    if (random() % 4 == 0) continue;
+    for (size_t size = 2; size <= character.size(); ++size) {
+      const auto id = [&](std::string_view bytes) {
+        const auto next = static_cast<uint32_t>(spec.vocabulary.size());
+        return spec.vocabulary.emplace(to_byte_level(bytes), next).first->second;
+      };
+      first.push_back({id(character.substr(0, size - 1)), id(character.substr(size - 1, 1)),
+                       id(character.substr(0, size))});
     }
+  }
+  const auto at = static_cast<std::ptrdiff_t>(random() % (spec.merges.size() / 2));
+  spec.merges.insert(spec.merges.begin() + at, first.begin(), first.end());
+}
+
+TEST(Bpe, RandomCharactersMergeAsTheDefinitionSays) {
+  std::mt19937 random(9);
+  std::string bytes;
+  for (const std::string_view character : kCharacters) bytes += character;
+  for (int round = 0; round < 3000; ++round) {
+    BpeSpec spec = random_spec(random, bytes, 60, round % 2 == 0);
+    if (round % 3 != 0) put_character_merges_first(spec, random);
+    expect_naive_ids(spec, kCharacters, 12, random);
+    if (HasFatalFailure()) return;
   }
 }
 
