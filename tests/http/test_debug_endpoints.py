@@ -48,6 +48,13 @@ class DebugEndpointsTest(ServerTest):
         self.assertIn(last["closed"], ("queue_empty", "rows", "sequences", "seconds"))
         self.assertGreaterEqual(last["predicted_ms"], 0)
         self.assertEqual(last["outcome"], "done")
+        # Its plan was done before it began, and spans of one lane follow one another.
+        plan = [event for event in events if event.get("cat") == "plan" and event["args"]["batch"] == last["batch"]][0]
+        self.assertEqual(lanes[plan["tid"]], "planner")
+        self.assertLessEqual(plan["ts"] + plan["dur"], passes[-1]["ts"] + 1)
+        for before, after in zip(passes, passes[1:]):
+            self.assertLessEqual(before["ts"] + before["dur"], after["ts"] + 1)
+        self.assertGreater(passes[-1]["dur"], 0)
 
     def test_timeline_keeps_the_last_512_batches(self):
         for _ in range(520):

@@ -156,6 +156,21 @@ class CountingTest:
         wait_until(lambda: server.metric(too_large) == 2, "a body too large counted")
 
 
+class LimitsTest(ServerTest):
+    options = ("--max-batch-inputs", "2", "--max-queue-tokens", "100")
+
+    def test_batches_close_by_their_inputs(self):
+        closed = 'espalier_batch_closed_total{reason="sequences"}'
+        self.server.embed([[5, 8187], [6, 8187], [7, 8187], [8, 8187], [9, 8187]])
+        self.assertGreaterEqual(self.server.metric(closed), 2)
+        self.assertGreaterEqual(self.server.metric("espalier_batches_total"), 3)
+
+    def test_more_tokens_than_may_wait_are_refused(self):
+        reply = self.server.post("/v1/embeddings", {"input": random_inputs(3, 40, seed=23)})
+        self.assert_error(reply, 400, param="input", code="request_too_large", message="120 tokens")
+        self.assertGreaterEqual(self.server.metric('espalier_rejected_total{reason="too_large"}'), 1)
+
+
 class TrieTest(CountingTest, ServerTest):
     options = ("--dedup", "trie", *ONE_BATCH)
 
