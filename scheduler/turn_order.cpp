@@ -83,7 +83,14 @@ void TurnOrder::remove(WaitingTicket& ticket, bool dispatched) {
   enter_sets(flow);
 }
 
-void TurnOrder::advance(double turn) { virtual_time_ = std::max(virtual_time_, turn); }
+void TurnOrder::advance(double turn) {
+  // Light clients and interludes go before tickets of earlier turns: whoever comes next must not
+  // stand behind all of those.
+  for (const ModelFlows& model : models_) {
+    if (!model.all.empty()) turn = std::min(turn, (*model.all.begin())->head_turn);
+  }
+  virtual_time_ = std::max(virtual_time_, turn);
+}
 
 size_t TurnOrder::model_in_turn() const {
   size_t least = models_.size();

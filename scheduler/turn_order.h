@@ -2,10 +2,11 @@
 //
 // Every ticket gets a *turn* when it comes: the turn before it in its client's line plus what it
 // costs divided by the client's weight; a client that had nothing waiting starts from the virtual
-// time, the least turn of the batch that was dispatched last (self-clocked fair queueing, Golestani
-// 1994). Tickets are served by ascending turns, so that clients that wait at the same time get
-// shares of the machine in proportion to their weights, and one that asks for little does not stand
-// behind all that another has sent before.
+// time, the least turn of the batch that was dispatched last or, if tickets of lower turns were
+// left waiting, the least of theirs (self-clocked fair queueing, Golestani 1994). Tickets are
+// served by ascending turns, so that clients that wait at the same time get shares of the machine
+// in proportion to their weights, and one that asks for little does not stand behind all that
+// another has sent before.
 //
 // A ticket may be overtaken, for the sake of shared prefixes, by tickets whose turn comes later,
 // but only by as much work as stood before it when it came, or by kOvertakingBatches full batches
@@ -78,7 +79,7 @@ class TurnOrder {
   void add(WaitingTicket& ticket, uint64_t client, double weight);
   /// `dispatched`: it was taken into a batch; else it was given up.
   void remove(WaitingTicket& ticket, bool dispatched);
-  /// The least turn of a batch that is dispatched.
+  /// The least turn of a batch that was dispatched, its tickets removed.
   void advance(double turn);
 
   const ModelFlows& flows(size_t model) const { return models_[model]; }

@@ -245,6 +245,25 @@ TEST(BatchPolicy, TheTurnThatLightClientsCostIsOwedAndGiven) {
   EXPECT_FALSE(second.owes_turn);
 }
 
+TEST(BatchPolicy, LightClientsThatGoFirstDoNotMoveTheTurnBeyondWhatWaits) {
+  SchedulerLimits limits;
+  limits.batch_rows_max = 80;
+  const auto queue = queue_of(1, testing::kNoLimit, limits);
+  const auto bulk = admit(queue, from_client(0, submission_of({text(1, 79, {}), text(2, 79, {}),
+                                                               text(3, 79, {}), text(4, 79, {})})));
+  // Its turn is far ahead; it goes first because it is light, and the bulk does not fit.
+  const auto light = admit(queue, from_client(1, submission_of({text(5, 10, {})}), 0.01));
+  const Choice first = choose(*queue, rows(80));
+  EXPECT_THAT(first_tokens(first.tickets), ElementsAre(5));
+  EXPECT_TRUE(queue->dispatch(first));
+  // Not light. It comes while the first of the bulk is in turn, so only that one is before it.
+  const auto late = admit(queue, from_client(2, submission_of({text(6, 40, {})})));
+  const Choice second = choose(*queue, rows(80));
+  EXPECT_THAT(first_tokens(second.tickets), ElementsAre(1));
+  EXPECT_TRUE(queue->dispatch(second));
+  EXPECT_THAT(first_tokens(choose(*queue, rows(80)).tickets), ElementsAre(6));
+}
+
 TEST(BatchPolicy, TheSameQueueLimitsAndClockGiveTheSameChoice) {
   std::mt19937 random(1);
   const auto queue = queue_of();
