@@ -162,10 +162,13 @@ std::optional<BatchClosed> BatchPolicy::refusal(const WaitingTicket& ticket,
   const PassWork after = builder_.work() + price;
   const size_t full_rows = builder_.full_rows() + ticket.ids.size();
   if (after.rows > budget_share * static_cast<double>(rules_->rows_max) ||
-      full_rows > rules_->full_rows_max) {
+      static_cast<double>(full_rows) > budget_share * static_cast<double>(rules_->full_rows_max)) {
     return BatchClosed::kRows;
   }
-  if (builder_.sequences() >= rules_->sequences_max) return BatchClosed::kSequences;
+  if (static_cast<double>(builder_.sequences() + 1) >
+      budget_share * static_cast<double>(rules_->sequences_max)) {
+    return BatchClosed::kSequences;
+  }
   const bool shares_most = 2 * price.rows <= static_cast<double>(ticket.ids.size());
   const double seconds_max = rules_->seconds_max * budget_share * (shares_most ? kStretch : 1);
   if (coefficients_.seconds(after) > seconds_max) return BatchClosed::kSeconds;

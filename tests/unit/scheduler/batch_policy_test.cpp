@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <random>
 
@@ -243,6 +244,28 @@ TEST(BatchPolicy, TheTurnThatLightClientsCostIsOwedAndGiven) {
   const Choice second = choose(*queue, rows(80));
   EXPECT_THAT(first_tokens(second.tickets), ElementsAre(1));
   EXPECT_FALSE(second.owes_turn);
+}
+
+TEST(BatchPolicy, LightClientsTakeHalfOfTheSequencesAndOfTheFullRowsToo) {
+  const auto queue = queue_of();
+  std::vector<std::vector<uint32_t>> texts;
+  for (uint32_t i = 0; i < 100; ++i) texts.push_back(text(i, 40, {}));
+  const auto bulk = admit(queue, from_client(0, submission_of(texts)));
+  std::vector<std::shared_ptr<RequestState>> light;
+  for (uint32_t i = 1; i <= 100; ++i) {
+    light.push_back(admit(queue, from_client(i, submission_of({text(100 + i, 40, {})}), 0.001)));
+  }
+  const auto of_bulk = [&](const BatchRules& rules) {
+    const std::vector<Ticket> tickets = choose(*queue, rules).tickets;
+    return std::count_if(tickets.begin(), tickets.end(),
+                         [&](const Ticket& ticket) { return ticket.request == bulk; });
+  };
+  BatchRules sequences = no_bounds();
+  sequences.sequences_max = 8;
+  BatchRules full_rows = no_bounds();
+  full_rows.full_rows_max = 320;
+  EXPECT_EQ(of_bulk(sequences), 4);
+  EXPECT_EQ(of_bulk(full_rows), 4);
 }
 
 TEST(BatchPolicy, LightClientsThatGoFirstDoNotMoveTheTurnBeyondWhatWaits) {
