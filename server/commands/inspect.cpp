@@ -43,8 +43,8 @@ int inspect(const Options& options) {
   const auto embedding = models::read_embedding_config(folder);
   const auto tokenizer = text::Tokenizer::load(folder / "tokenizer.json");
   const auto gemm = choose_gemm(options.gemm, number_format(options.dtype));
-  const ReservedRows rows = reserved_rows(options, config);
-  const auto memory = models::estimate_memory(config, *gemm, rows.batch, rows.interlude);
+  const RowBudget rows = row_budget(options, config, *gemm);
+  const auto memory = models::estimate_memory(config, *gemm, rows.reserved, rows.interlude);
 
   row("model", folder.string());
   row("architecture", config.architecture.empty()
@@ -73,7 +73,7 @@ int inspect(const Options& options) {
   row("dedup", options.dedup);
   row("memory", fmt::format("{} packed weights + {} mapped from file + {} for a batch of {} rows",
                             byte_text(memory.packed_weights), byte_text(memory.mapped_weights),
-                            byte_text(memory.workspace), rows.batch));
+                            byte_text(memory.workspace), rows.reserved));
   return EXIT_SUCCESS;
 }
 

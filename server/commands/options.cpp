@@ -143,6 +143,11 @@ class CommandLineParser {
         sub, "max-batch-tokens", o_.max_batch_tokens,
         "Rows that one batch computes at most: distinct prefixes, or all tokens with --dedup off")
         ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
+    option(
+        sub, "max-workspace-mb", o_.max_workspace_mb,
+        "MiB that a batch's activations take at most: fewer rows than --max-batch-tokens if they "
+        "need more; an input that is longer still runs, alone. 0: no such limit")
+        ->check(CLI::Range(size_t{0}, size_t{1} << 20U));
     option(sub, "max-input-tokens", o_.max_input_tokens,
            "Tokens of one input at most; 0: the model's maximum, but no more than 8192")
         ->check(CLI::Range(size_t{0}, size_t{1} << 20U));

@@ -28,6 +28,7 @@ struct Options {
   std::string log_level = "info";
   size_t threads = 0;  // 0: the CPUs that the process may use
   size_t max_batch_tokens = 4096;
+  size_t max_workspace_mb = 0;  // 0: what max_batch_tokens rows need
   size_t max_input_tokens = 0;  // 0: the model's, at most 8 192
 
   // serve

@@ -19,6 +19,8 @@ namespace {
 /// --max-input-tokens when it is not given: long enough for documents, bounded for everyone's
 /// latency.
 constexpr size_t kDefaultInputTokensMax = 8192;
+/// Batches of fewer rows read the weights for next to nothing.
+constexpr size_t kBatchRowsMin = 64;
 /// Full rows of a batch cost no computing, but memory for their ids and maps.
 constexpr size_t kFullRowsPerCompactRow = 16;
 /// CPUs for each tokenizing thread: a tokenizer is far faster than a model.
@@ -97,11 +99,33 @@ server::Caller patient_caller() {
   return caller;
 }
 
-ReservedRows reserved_rows(const Options& options, const models::ModelConfig& config) {
+RowBudget row_budget(const Options& options, const models::ModelConfig& config,
+                     const engine::GemmBackend& gemm) {
+  RowBudget rows;
+  rows.batch = options.max_batch_tokens;
+  rows.reserved = std::max(rows.batch, input_tokens_max(options, config));
   // As many rows as an input may always have that runs within a long batch; larger ones allocate.
-  const size_t interlude = scheduler::InterludeLimits().always_short_tokens;
-  const size_t batch = std::max(options.max_batch_tokens, input_tokens_max(options, config));
-  return {batch, std::min(batch, interlude)};
+  rows.interlude = std::min(rows.reserved, scheduler::InterludeLimits().always_short_tokens);
+  if (options.max_workspace_mb == 0) return rows;
+
+  const auto fits = [&](size_t batch) {
+    return models::estimate_memory(config, gemm, batch, std::min(batch, rows.interlude))
+               .workspace <= options.max_workspace_mb << 20U;
+  };
+  // The largest number of rows that fits, between `batch`, which does, and `beyond`, which does
+  // not.
+  size_t batch = 0;
+  for (size_t beyond = rows.batch + 1; beyond - batch > 1;) {
+    const size_t middle = batch + (beyond - batch) / 2;
+    (fits(middle) ? batch : beyond) = middle;
+  }
+  if (batch < std::min(kBatchRowsMin, rows.batch)) {
+    throw std::runtime_error(fmt::format(
+        "--max-workspace-mb {} is too little: this model's batches would have {} rows, and need {} "
+        "or more",
+        options.max_workspace_mb, batch, kBatchRowsMin));
+  }
+  return {batch, batch, std::min(batch, rows.interlude)};
 }
 
 Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
@@ -114,19 +138,19 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
       std::make_unique<const text::Tokenizer>(text::Tokenizer::load(folder_ / "tokenizer.json"));
   model_ = load_model(folder_, gemm_, pool_);
 
+  const RowBudget rows = row_budget(options, model_->config(), *gemm_);
   scheduler::SchedulerLimits limits;
   limits.dedup = dedup_mode(options.dedup);
-  limits.batch_rows_max = options.max_batch_tokens;
+  limits.batch_rows_max = rows.batch;
   limits.batch_full_rows_max =
-      std::max(limits.batch_full_rows_max, kFullRowsPerCompactRow * options.max_batch_tokens);
+      std::max(limits.batch_full_rows_max, kFullRowsPerCompactRow * rows.batch);
   limits.sequence_tokens_max = input_tokens_max(options, model_->config());
   limits.batch_sequences_max = options.max_batch_inputs;
   limits.batch_seconds_max = static_cast<double>(options.max_batch_ms) / 1e3;
   limits.batch_window = std::chrono::milliseconds(options.batch_window_ms);
   limits.queue_tickets_max = options.max_queue;
   limits.queue_tokens_max = options.max_queue_tokens;
-  const ReservedRows rows = reserved_rows(options, model_->config());
-  model_->reserve(rows.batch, rows.interlude);
+  model_->reserve(rows.reserved, rows.interlude);
   scheduler_ = std::make_unique<scheduler::Scheduler>(
       std::vector<scheduler::ModelPasses>{
           {&model_->forward_pass(), &model_->interlude_pass(), pass_costs(model_->config())}},

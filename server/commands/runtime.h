@@ -26,13 +26,15 @@ size_t input_tokens_max(const Options& options, const models::ModelConfig& confi
 /// The mode that `dedup` ("trie", "radixmlp", "off") names.
 engine::DedupMode dedup_mode(const std::string& dedup);
 
-/// Rows that a model's memory is reserved for: of the largest batch, which may be one input, and of
-/// a short batch that runs within a long one.
-struct ReservedRows {
-  size_t batch = 0;
-  size_t interlude = 0;
+/// How many rows batches have, and for how many memory is reserved at start-up.
+struct RowBudget {
+  size_t batch = 0;      // compact rows of a batch, at most: --max-batch-tokens, --max-workspace-mb
+  size_t reserved = 0;   // of the largest batch, which may be one input
+  size_t interlude = 0;  // of a short batch that runs within a long one
 };
-ReservedRows reserved_rows(const Options& options, const models::ModelConfig& config);
+/// Throws std::runtime_error if --max-workspace-mb leaves room for next to nothing.
+RowBudget row_budget(const Options& options, const models::ModelConfig& config,
+                     const engine::GemmBackend& gemm);
 
 /// Whoever calls from the command line: waits as long as it takes.
 server::Caller patient_caller();

@@ -164,6 +164,21 @@ class OutputTest(CommandTest):
                          r"(?m)^memory +\S.* MB"):
             self.assertRegex(done.stdout, expected)
 
+    def test_a_limit_of_memory_makes_batches_smaller(self):
+        def rows(*options):
+            done = run_espalier("inspect", "--model", MODEL, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            megabytes, rows = re.search(r"\+ (\S+) MB for a batch of (\d+) rows", done.stdout).groups()
+            return float(megabytes), int(rows)
+
+        megabytes, all_rows = rows()
+        small_megabytes, few_rows = rows("--max-workspace-mb", 20)
+        self.assertGreater(megabytes, 20)
+        self.assertLessEqual(small_megabytes, 20 * 1.048576 + 0.05)  # printed with one digit
+        self.assertLess(few_rows, all_rows)
+        done = run_espalier("inspect", "--model", MODEL, "--max-workspace-mb", "1")
+        self.assert_refused(done, 1, "--max-workspace-mb 1 is too little")
+
     def test_version_names_version_commit_and_kernels(self):
         done = run_espalier("--version")
         self.assertEqual(done.returncode, 0)
