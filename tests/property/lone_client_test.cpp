@@ -1,4 +1,4 @@
-// Who asks for little is answered soon, whatever a bulk job has sent: 99 of 100 of its requests
+// Who asks for little is answered soon, whatever bulk jobs have sent: 99 of 100 of its requests
 // within two batch times, the batch that runs and the one that takes the request in. Over hundreds
 // of requests that come at any moment of a batch.
 
@@ -16,7 +16,7 @@
 namespace espalier::sim::testing {
 namespace {
 
-/// What the bulk client sends; all of it but one batch waits at any time.
+/// What bulk clients send; all of it but one batch waits at any time.
 struct Bulk {
   const char* name;
   const char* spec;
@@ -28,6 +28,8 @@ constexpr Bulk kBulks[] = {
     {"LongTexts", "plain,own=3000,outstanding=100"},
     {"TextsLargerThanABatch", "plain,own=5000,outstanding=100"},
     {"RerankRequests", "rerank,texts=64,outstanding=30"},
+    // Fair shares alone would not be soon enough: every one of the clients has an earlier turn.
+    {"ManyBulkClients", "plain,own=20,clients=200,outstanding=60"},
     // Batches may stretch to several times batch_seconds_max.
     {"LongPrefixes", "groups,prefix=2000,own=40,groups=4,outstanding=1000"},
     {"OnePrefix", "groups,prefix=1000,own=20,groups=1,outstanding=1000"},

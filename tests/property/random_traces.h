@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -101,6 +102,7 @@ inline RandomRun light_clients_ahead(uint64_t seed) {
   ServerSettings& server = run.settings.server;
   const size_t rows = random.between(16, 64);
   server.limits.batch_rows_max = rows;
+  if (random.chance(0.5)) server.limits.batch_sequences_max = random.between(2, 12);
   server.limits.batch_seconds_max = 1e6;
   server.costs = {random.uniform(0, 0.01), random.uniform(0, 0.2)};
   const double row = 1e-3;
@@ -118,13 +120,14 @@ inline RandomRun light_clients_ahead(uint64_t seed) {
     return specs.back();
   };
   for (size_t lights = random.between(2, 8); lights > 0; --lights) {
-    ClientSpec& light = client("light", random.uniform(0.02, 0.5), std::max<size_t>(1, rows / 12));
+    ClientSpec& light =
+        client("light", std::exp(random.uniform(-7, -0.7)), std::max<size_t>(1, rows / 12));
     light.arrivals = Arrivals::kClosed;
   }
   for (size_t bulks = random.between(1, 3); bulks > 0; --bulks) {
     ClientSpec& bulk = client("bulk", random.chance(0.5) ? 4 : 1, random.between(rows / 6, rows));
     bulk.arrivals = Arrivals::kClosed;
-    bulk.outstanding = random.between(2, 60);
+    bulk.outstanding = random.between(2, 200);
     if (random.chance(0.5)) bulk.prefix = random.between(1, rows);
   }
   ClientSpec& burst = client("burst", 1, random.between(1, rows / 2));

@@ -69,6 +69,7 @@ class WaitChecks final : public RunWatcher {
   explicit WaitChecks(const ServerSettings& settings)
       : settings_(settings),
         rows_max_(static_cast<double>(settings.limits.batch_rows_max)),
+        sequences_max_(settings.limits.batch_sequences_max),
         turns_(rows_max_) {}
 
   Tightness tightness;
@@ -193,8 +194,8 @@ class WaitChecks final : public RunWatcher {
       ticket.cost_within_window += costs[within];
       if (within < counted.size()) {
         ticket.met_light_ahead = true;
-        const bool alone = counted.size() == 1;
-        EXPECT_TRUE(alone || rows.back() - rows[within] <= rows_max_ / 2)
+        EXPECT_TRUE(counted.size() == 1 || (rows.back() - rows[within] <= rows_max_ / 2 &&
+                                            counted.size() - within <= sequences_max_ / 2))
             << "light clients took more than half of a batch";
       }
       const bool in_turn = !counted.empty() && counted.front().turn <= ticket.place.turn;
@@ -232,6 +233,7 @@ class WaitChecks final : public RunWatcher {
 
   const ServerSettings settings_;
   const double rows_max_;
+  const size_t sequences_max_;
   PlanBuilder builder_{engine::DedupMode::kTrie};  // kept: a new one asks for a random seed
   ShadowTurns turns_;
   std::map<uint64_t, Client> clients_;
