@@ -22,7 +22,7 @@ Examples:
   scheduler_sim --workload rerank --load 5 --policy shared --seconds 600
   scheduler_sim --client rerank,load=5,texts=50 --client embed,load=30,weight=4,deadline=1
   scheduler_sim --client groups,arrivals=closed,outstanding=500 --client embed,load=2,name=lone
-  scheduler_sim --policy shared --replicas 1,2,4,8 --load 50 --p99 2
+  scheduler_sim --workload embed --policy shared --replicas 1,2,4,8 --load 500 --p99 2
                                                           the smallest fleet whose p99 is below 2 s
   scheduler_sim --rows-per-second 900 --fixed 0.02        for a slower machine
 
@@ -134,7 +134,8 @@ class ProgressLine final : public RunWatcher {
     const auto clock = std::chrono::steady_clock::now();
     if (clock - last_ < std::chrono::seconds(1)) return;
     last_ = clock;
-    std::fprintf(stderr, "%s: %.0f of %.0f s\n", label_.c_str(), now, seconds_);
+    const char* const what = now < seconds_ ? "" : ", finishing what was sent";
+    std::fprintf(stderr, "%s: at %.0f s of %.0f%s\n", label_.c_str(), now, seconds_, what);
   }
 
  private:
@@ -179,7 +180,7 @@ void run(Options& options) {
     for (const std::string& name : options.policies) {
       settings.replicas = replicas;
       server.policy = policy_of(name);
-      ProgressLine progress(name + ", " + std::to_string(replicas), options.seconds);
+      ProgressLine progress(name + ", replicas " + std::to_string(replicas), options.seconds);
       const RunResult result = simulate(trace, settings, &progress);
       runs.push_back({server.policy, replicas, summarise(trace, result, replicas)});
     }
