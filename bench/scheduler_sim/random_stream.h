@@ -1,5 +1,5 @@
-// A small random generator whose numbers are the same on every platform: what a trace, a text or a
-// batch's noise is made from. Standard distributions differ between libraries; these do not.
+// A small random generator: what a trace, a text or a batch's noise is made from. Unlike standard
+// distributions, it draws the same numbers with every standard library.
 //
 // Thread contract: none; one thread at a time.
 #pragma once

@@ -1,6 +1,6 @@
 // An arrival trace: when which client sends what. It holds recipes; the token ids are made when a
 // request is sent, so that a trace of millions of requests fits in memory. The same specs and seed
-// give the same trace and the same ids, on every platform.
+// give the same trace and the same ids.
 //
 // Thread contract: plain data and functions without state.
 #pragma once
