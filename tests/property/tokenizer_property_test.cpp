@@ -80,7 +80,8 @@ const auto kTokenizers = std::to_array<NamedTokenizer>({
      }},
     {"StrippingTokens",
      [] {
-       return small_tokenizer({{"/added_tokens", kStrippingTokens}});
+       return small_tokenizer({{"/added_tokens", kStrippingTokens},
+                               {"/pre_tokenizer/pretokenizers/0/pattern/Regex", R"re("\\s")re"}});
      }},
 });
 

@@ -10,9 +10,9 @@
 namespace espalier::text {
 namespace {
 
-class HostileText : public testing::TestWithParam<const char*> {};
+class HostileRun : public testing::TestWithParam<const char*> {};
 
-TEST_P(HostileText, OfAMegabyteIsEncodedInTime) {
+TEST_P(HostileRun, OfAMegabyteIsEncodedInTime) {
   std::string text;
   while (text.size() < (1u << 20)) text += GetParam();
   const auto start = std::chrono::steady_clock::now();
@@ -22,11 +22,24 @@ TEST_P(HostileText, OfAMegabyteIsEncodedInTime) {
   for (const uint32_t id : ids) ASSERT_LT(id, 8192u);
 }
 
-INSTANTIATE_TEST_SUITE_P(, HostileText,
+INSTANTIATE_TEST_SUITE_P(, HostileRun,
                          testing::Values("a", " ", "\n", "\t ", "\U0001F600", "!", "'", "1", "<",
                                          "<|im_end|", "<|im_end|>", "ab", "\u0301", "\u0316\u0301",
-                                         "\u1161", "\u0F73\u0F71", "\u6F22", "\xFF", "\xE1\x80",
-                                         " \n", "'s"));
+                                         "\u1161", "\u0F73\u0F71", "\u6F22", "\u7684\u6587",
+                                         "\u00E9", "\xFF", "\xE1\x80", " \n", "'s"));
+
+TEST(HostileText, OfAnyLengthIsCutInTheSameTime) {
+  std::string text;
+  while (text.size() < (8u << 20)) text += "word and w\u00F6rd <|im_end|> \u6F22\u5B57, ";
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1000; ++i) {
+    const auto encoded = mini_tokenizer().encode_up_to(text, 100);
+    ASSERT_TRUE(encoded.cut);
+    ASSERT_EQ(encoded.ids.size(), 101u);  // and the end token
+  }
+  // Two minutes if the whole text were read each time.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+}
 
 }  // namespace
 }  // namespace espalier::text
