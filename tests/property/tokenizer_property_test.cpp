@@ -138,6 +138,7 @@ TEST_P(AnyTokenizer, GivesTheFirstIdsOfATextThatIsCut) {
 TEST_P(AnyTokenizer, GivesTheFirstIdsWhereverItsWindowEnds) {
   for (int i = 0; i < 400 && !HasFailure(); ++i) {
     const std::string text = random_text(random_, below(random_, 8), below(random_, 2) == 0);
+    if (text.size() > 100) continue;  // the number of cases grows with its square
     EncodeOptions options = random_options();
     const size_t own = tokenizer_.encode(text, options).size();
     for (options.first_window = 1; options.first_window < text.size(); ++options.first_window) {
