@@ -27,7 +27,7 @@ SOLE_INCLUDERS = {
     "dnnl.hpp": {"engine/onednn_gemm.cpp"},
     "toml++/toml.h": {"server/commands/options.cpp"},
     "CLI/CLI.hpp": {"server/commands/options.cpp"},
-    "pcre2.h": {"text/regex_splitter.cpp"},
+    "pcre2.h": {"text/split_pattern.cpp"},
 }
 SOLE_PREFIXES = {
     "openssl/": {"server/key_digest.cpp"},
