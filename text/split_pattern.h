@@ -2,17 +2,21 @@
 // expression and what lies between them. Patterns that a WordScanner knows are scanned, all others
 // go to PCRE2.
 //
-// Thread contract: immutable after construction.
+// Thread contract: immutable after construction; every call brings its own match data.
 #pragma once
 
 #include <cstddef>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "text/regex_splitter.h"
+#include "text/text_end.h"
 #include "text/word_scanner.h"
+
+struct pcre2_real_code_8;
 
 namespace espalier::text {
 
@@ -27,6 +31,9 @@ class SplitPattern {
 
   /// Appends the non-empty pieces of `text`, in order; joined they are `text`. `text` must be valid
   /// UTF-8 and outlive the pieces.
+  ///
+  /// Time is linear in `text` for the published patterns. A match that exceeds PCRE2's limits
+  /// (hundreds of megabytes of backtracking state) ends the splitting: the rest stays one piece.
   void split(std::string_view text, std::vector<std::string_view>& pieces) const {
     split_from(text, 0, TextEnd::kFinal, kAllPieces, pieces);
   }
@@ -42,10 +49,14 @@ class SplitPattern {
   bool starts_afresh() const;
 
  private:
-  using Splitter = std::variant<WordScanner, RegexSplitter>;
-  explicit SplitPattern(Splitter splitter) : splitter_(std::move(splitter)) {}
+  struct CodeDeleter {
+    void operator()(pcre2_real_code_8* code) const;
+  };
+  explicit SplitPattern(const WordScanner& scanner) : scanner_(scanner) {}
+  explicit SplitPattern(const std::string& pcre2_pattern);
 
-  Splitter splitter_;
+  std::optional<WordScanner> scanner_;
+  std::unique_ptr<pcre2_real_code_8, CodeDeleter> code_;  // if there is no scanner
 };
 
 }  // namespace espalier::text

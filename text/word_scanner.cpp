@@ -3,8 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "text/pattern_translation.h"
-#include "text/regex_splitter.h"
+#include "text/split_pattern.h"
 #include "text/utf8.h"
 
 namespace espalier::text {
@@ -20,8 +19,7 @@ void mark_matches(std::string_view pattern, uint8_t value, std::vector<uint8_t>&
     if (!is_surrogate(c)) append_utf8(all, c);
   }
   std::vector<std::string_view> runs;
-  RegexSplitter(translate_oniguruma_pattern(pattern))
-      .split_from(all, 0, TextEnd::kFinal, SIZE_MAX, runs);
+  SplitPattern::regex(pattern).split(all, runs);
   bool matches = false;  // U+0000 does not
   for (const std::string_view run : runs) {
     for (size_t at = 0; matches && at < run.size();) {
