@@ -65,7 +65,8 @@ Failure AdmissionControl::queue_full(const QueueDepth& demand, const QueueDepth&
                                     kRetryAfterSecondsMin, kRetryAfterSecondsMax);
   return {FailureKind::kQueueFull,
           "the queue is full: " + std::to_string(depth.tickets) + " inputs of " +
-              std::to_string(depth.tokens) + " tokens are waiting",
+              std::to_string(depth.tokens) + " tokens are waiting; try again in " +
+              std::to_string(static_cast<int64_t>(seconds)) + " s, or send fewer inputs",
           std::chrono::seconds(static_cast<int64_t>(seconds))};
 }
 

@@ -20,6 +20,7 @@ constexpr double kLightBatches = 1.0 / 8;
 
 template <typename Neighbour>
 bool shares_less(const Neighbour& a, const Neighbour& b) {
+  if (a.twin != b.twin) return b.twin;
   if (a.shared != b.shared) return a.shared < b.shared;
   return a.ticket->turn != b.ticket->turn ? a.ticket->turn > b.ticket->turn
                                           : a.ticket->arrival > b.ticket->arrival;
@@ -49,6 +50,8 @@ void Choice::clear() {
   tickets.clear();
   expired.clear();
   least_turn = std::numeric_limits<double>::infinity();
+  largest_turn = 0;
+  interlude = false;
   closed = BatchClosed::kQueueEmpty;
   owes_turn = false;
 }
@@ -64,6 +67,7 @@ void BatchPolicy::choose(const WaitingIndex& index, const BatchRules& rules,
   dismissals_left_ = kDismissedMax;
   neighbours_.clear();
   choice.clear();
+  choice.interlude = rules.interlude;
   for (const size_t model : models_by_turn()) {
     choice.model = model;
     coefficients_ = coefficients[model];
@@ -105,7 +109,8 @@ void BatchPolicy::take_in_turn() {
   const bool light_came_first = !choice_->tickets.empty();
   bool took_turn = false;
   for (;;) {
-    take_neighbours(in_turn);
+    // Those who share with light clients come after the ticket in turn.
+    if (took_turn) take_neighbours(in_turn);
     WaitingTicket* const ticket = in_turn.peek();
     if (ticket == nullptr) {
       choice_->closed = BatchClosed::kQueueEmpty;
@@ -114,6 +119,7 @@ void BatchPolicy::take_in_turn() {
     if (const std::optional<BatchClosed> reason = refusal(*ticket, 1)) {
       choice_->closed = *reason;
       choice_->owes_turn = light_came_first && !took_turn;
+      if (!took_turn) take_neighbours(in_turn);
       return;
     }
     ticket->seen_in_round = round_;
@@ -146,8 +152,7 @@ void BatchPolicy::take_neighbours(TurnCursor& cursor) {
 bool BatchPolicy::may_come_along(const Neighbour& neighbour, TurnCursor& cursor) const {
   const WaitingTicket& ticket = *neighbour.ticket;
   if (ticket.ids.size() > rules_->ticket_tokens_max) return false;
-  const PassWork price = builder_.price(ticket.tenant, ticket.ids);
-  if (price.rows == 0 && price.pairs == 0) return true;
+  if (neighbour.twin && builder_.dedup() == engine::DedupMode::kTrie) return true;
   if (kShareDivisor * neighbour.shared < ticket.ids.size()) return false;
   const WaitingTicket* const in_turn = cursor.peek();
   const bool in_time = in_turn == nullptr || ticket.turn <= in_turn->may_be_overtaken_until;
@@ -170,7 +175,8 @@ std::optional<BatchClosed> BatchPolicy::refusal(const WaitingTicket& ticket,
     return BatchClosed::kSequences;
   }
   const bool shares_most = 2 * price.rows <= static_cast<double>(ticket.ids.size());
-  const double seconds_max = rules_->seconds_max * budget_share * (shares_most ? kStretch : 1);
+  const double stretch = shares_most && budget_share == 1 ? kStretch : 1;
+  const double seconds_max = rules_->seconds_max * budget_share * stretch;
   if (coefficients_.seconds(after) > seconds_max) return BatchClosed::kSeconds;
   return std::nullopt;
 }
@@ -189,6 +195,7 @@ bool BatchPolicy::still_wanted(const WaitingTicket& ticket) {
 void BatchPolicy::take(WaitingTicket& ticket) {
   choice_->tickets.push_back({ticket.request->state, ticket.index});
   choice_->least_turn = std::min(choice_->least_turn, ticket.turn);
+  choice_->largest_turn = std::max(choice_->largest_turn, ticket.turn);
   builder_.add(ticket.tenant, ticket.ids, choice_->tickets.back().wanted());
   if (builder_.dedup() == engine::DedupMode::kOff) return;  // nothing would be shared
   push_neighbour(ticket, Side::kLeft, ticket.ids.size());
@@ -201,7 +208,8 @@ void BatchPolicy::push_neighbour(const WaitingTicket& ticket, Side side, size_t 
   if (next == nullptr || next->seen_in_round == round_) return;
   const size_t shared = std::min(shared_max, shared_tokens(ticket, *next));
   if (shared == 0) return;
-  neighbours_.push_back({shared, next, side});
+  const bool twin = shared == next->ids.size() && shared == ticket.ids.size();
+  neighbours_.push_back({twin, shared, next, side});
   std::push_heap(neighbours_.begin(), neighbours_.end(), shares_less<Neighbour>);
 }
 

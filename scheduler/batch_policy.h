@@ -8,13 +8,14 @@
 //    along saves, and of two tickets the one that saves more leaves the batch cheaper against
 //    another batch for it. Nobody comes along, out of turn, who shares less than an eighth of its
 //    tokens, or who would overtake the next one in turn by more than that one may be overtaken
-//    (scheduler/turn_order.h). Tickets that add no row always come along.
+//    (scheduler/turn_order.h). Where a batch is one trie, the same text again always comes along,
+//    whatever the budgets: it adds nothing.
 // 3. Again from 2 until the ticket whose turn it is does not fit.
 //
 // The first ticket always fits, so that one larger than a batch runs (alone). Then a ticket fits
 // while the batch keeps within its compact rows, full rows and sequences, and, by the cost model,
-// its time. A ticket that shares at least half of its tokens may stretch that time: in a batch of
-// its own it would compute the shared half again.
+// its time. A ticket that shares at least half of its tokens may stretch that time, but not before
+// the ticket in turn has come: in a batch of its own it would compute the shared half again.
 //
 // Thread contract: none; one thread at a time.
 #pragma once
@@ -42,6 +43,7 @@ struct BatchRules {
   size_t full_rows_max = 0;
   size_t sequences_max = 0;
   double seconds_max = 0;
+  bool interlude = false;                     // the turn that is owed is not its concern
   size_t ticket_tokens_max = SIZE_MAX;        // longer tickets are left where they are
   const std::vector<bool>* models = nullptr;  // null: all; else whether a model's tickets may run
 
@@ -55,7 +57,9 @@ struct Choice {
   std::vector<Ticket> tickets;
   std::vector<std::shared_ptr<RequestState>> expired;  // met on the way: their deadlines are over
   size_t model = 0;
-  double least_turn = 0;  // of `tickets`
+  double least_turn = 0;    // of `tickets`
+  double largest_turn = 0;  // likewise
+  bool interlude = false;
   BatchClosed closed = BatchClosed::kQueueEmpty;
   /// The ticket in turn found no room because light clients had come first; it must not happen to
   /// it again.
@@ -77,6 +81,7 @@ class BatchPolicy {
  private:
   /// A ticket that may come along for what it shares.
   struct Neighbour {
+    bool twin;      // of a ticket of the batch: the same ids
     size_t shared;  // at least so many tokens with the batch
     WaitingTicket* ticket;
     Side side;  // of the batch's ticket that it was reached from: further ones are there

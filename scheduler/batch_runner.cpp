@@ -200,7 +200,7 @@ void BatchRunner::retry_in_halves(std::span<const Ticket> tickets, const std::st
 std::optional<std::string> BatchRunner::retry(std::span<const Ticket> tickets, const Pause& pause) {
   std::optional<std::string> error;
   try {
-    retry_batch_.choice.tickets.clear();
+    retry_batch_.choice.clear();
     std::copy_if(tickets.begin(), tickets.end(), std::back_inserter(retry_batch_.choice.tickets),
                  [](const Ticket& ticket) { return !ticket.request->ended(); });
     if (!retry_batch_.choice.tickets.empty()) {

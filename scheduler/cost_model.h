@@ -5,9 +5,9 @@
 // fitted by non-negative least squares (Lawson, Hanson 1974; with four unknowns every active set is
 // tried) to relative errors, so that short batches count as much as long ones. Old batches are
 // forgotten at a fixed rate. Batches that all look alike do not determine four unknowns: a weak
-// pull towards the ratios of b : c : d that the model's sizes tell keeps them in proportion. Nothing
-// is predicted before a few have run: the first ones wait for weights and memory that are touched for
-// the first time.
+// pull towards the ratios of b : c : d that the model's sizes tell keeps them in proportion.
+// Nothing is predicted before a few have run: the first ones wait for weights and memory that are
+// touched for the first time.
 //
 // Thread contract: observe() from one thread, coefficients() from any.
 #pragma once
@@ -20,14 +20,13 @@
 
 namespace espalier::scheduler {
 
+/// All 0 until enough batches have been observed: nothing can be predicted.
 struct CostCoefficients {
   double fixed = 0;   // seconds of a batch, whatever is in it
   double row = 0;     // seconds
   double pair = 0;    // seconds
   double wanted = 0;  // seconds
 
-  /// False until enough batches have been observed: nothing can be predicted.
-  bool known() const { return fixed > 0 || row > 0 || pair > 0 || wanted > 0; }
   double seconds(const PassWork& work) const {
     return fixed + row * work.rows + pair * work.pairs + wanted * work.wanted;
   }

@@ -35,6 +35,7 @@ std::optional<InterludeBudget> interlude_budget(const SchedulerLimits& limits, c
 
 BatchRules interlude_rules(const SchedulerLimits& limits, const InterludeBudget& budget) {
   BatchRules rules = BatchRules::of(limits);
+  rules.interlude = true;
   rules.rows_max = budget.rows_max;
   rules.ticket_tokens_max = budget.ticket_tokens_max;
   rules.models = budget.models;

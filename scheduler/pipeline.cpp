@@ -58,7 +58,9 @@ bool Pipeline::plan_one(Batch& batch) {
     case Wanted::kNever:
       return false;
     case Wanted::kNow:
-      gather(batch);
+      if (!gather(batch)) {
+        return false;
+      }
       break;
     case Wanted::kSoon:
       break;
@@ -81,15 +83,17 @@ bool Pipeline::plan_again(Batch& batch) {
 }
 
 /// With the worker idle, gives others the time of the batch window to come, unless the batch is
-/// full.
-void Pipeline::gather(Batch& batch) {
+/// full. False if meanwhile all that waited has gone.
+bool Pipeline::gather(Batch& batch) {
   const Clock::time_point until = batch.oldest + limits_.batch_window;
-  while (batch.choice.closed == BatchClosed::kQueueEmpty && Clock::now() < until) {
+  while (batch.choice.closed == BatchClosed::kQueueEmpty && Clock::now() < until &&
+         queue_.has_tickets()) {
     queue_.wait_for_change(batch.version, until);
-    if (queue_.version() == batch.version || !plan_again(batch)) {
-      return;
+    if (queue_.version() != batch.version && !plan_again(batch)) {
+      return false;
     }
   }
+  return true;
 }
 
 void Pipeline::run_batches() {

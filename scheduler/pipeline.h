@@ -32,7 +32,7 @@ class Pipeline {
  private:
   void plan_batches();
   bool plan_one(Batch& batch);
-  void gather(Batch& batch);
+  bool gather(Batch& batch);
   bool plan_again(Batch& batch);
   void run_batches();
   void stop();

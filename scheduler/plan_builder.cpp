@@ -44,8 +44,7 @@ PassWork PlanBuilder::price(uint64_t tenant, std::span<const uint32_t> ids) cons
   const size_t rows = new_rows(tenant, ids);
   // RadixMLP's attention goes through every sequence by itself.
   const size_t shared = dedup_ == DedupMode::kTrie ? ids.size() - rows : 0;
-  const bool known = dedup_ == DedupMode::kTrie && rows == 0;
-  return {static_cast<double>(rows), attention_pairs(ids.size(), shared), known ? 0.0 : 1.0};
+  return {static_cast<double>(rows), attention_pairs(ids.size(), shared), 1};
 }
 
 void PlanBuilder::add(uint64_t tenant, std::span<const uint32_t> ids, WantedRows wanted) {

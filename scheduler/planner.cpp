@@ -16,6 +16,7 @@ bool Planner::plan_next(TicketQueue& queue, const BatchRules& rules, Clock::time
                         Batch& batch) {
   batch.plan_started = Clock::now();
   Choice& choice = batch.choice;
+  choice.clear();  // outside the queue's lock: may free requests
   try {
     coefficients_.clear();
     for (const CostModel& model : costs_) {
@@ -27,8 +28,7 @@ bool Planner::plan_next(TicketQueue& queue, const BatchRules& rules, Clock::time
     }
   } catch (const std::exception& error) {
     for (const Ticket& ticket : choice.tickets) {
-      ticket.request->fail(
-          {FailureKind::kCompute, std::string("planning failed: ") + error.what(), {}});
+      ticket.request->fail({FailureKind::kCompute, error.what(), {}});
     }
     choice.tickets.clear();
   }

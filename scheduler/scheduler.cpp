@@ -1,5 +1,6 @@
 #include "scheduler/scheduler.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -39,8 +40,9 @@ void check_configuration(const std::vector<ModelPasses>& models, const Scheduler
   check(limits.batch_full_rows_max, "batch_full_rows_max");
   check(limits.sequence_tokens_max, "sequence_tokens_max");
   check(limits.batch_sequences_max, "batch_sequences_max");
-  check(limits.queue_tickets_max, "queue_tickets_max");
-  check(limits.queue_tokens_max, "queue_tokens_max");
+  if (limits.queue_tickets_max == 0 || limits.queue_tokens_max == 0) {
+    throw std::invalid_argument("a queue that holds nothing");
+  }
   check(limits.interludes.length_ratio, "interludes.length_ratio");
   if (!(limits.batch_seconds_max > 0)) {
     throw std::invalid_argument("batch_seconds_max must be above 0");
@@ -156,7 +158,13 @@ DrainReport Scheduler::drain(std::chrono::milliseconds timeout) {
 QueueDepth Scheduler::queue_depth() const { return impl_->queue->depth(); }
 
 double Scheduler::predicted_seconds(size_t tokens) const {
-  return impl_->admission.predicted_seconds(impl_->queue->depth().tokens + tokens);
+  const QueueDepth depth = impl_->queue->depth();
+  double row_seconds = 0;
+  for (const CostModel& model : impl_->costs) {
+    row_seconds = std::max(row_seconds, model.coefficients().row);
+  }
+  return std::max(impl_->admission.predicted_seconds(depth.tokens + tokens),
+                  row_seconds * (depth.cost + static_cast<double>(tokens)));
 }
 
 }  // namespace espalier::scheduler

@@ -91,8 +91,7 @@ struct BatchReport {
   bool interlude = false;  // it ran in a pause of another batch, and is reported before that one
 };
 
-/// Hooks for metrics; called from the planner's and worker's threads, must be quick and must not
-/// throw.
+/// Hooks for metrics; called from the worker's thread, must be quick and must not throw.
 class SchedulerObserver {
  public:
   virtual ~SchedulerObserver() = default;
@@ -118,6 +117,7 @@ class PendingRequest {
 struct QueueDepth {
   size_t tickets = 0;  // waiting, not yet taken into a batch
   size_t tokens = 0;
+  double cost = 0;  // in rows, as if they shared nothing
 };
 
 /// How a drain ended.
@@ -146,8 +146,8 @@ class Scheduler {
 
   QueueDepth queue_depth() const;
 
-  /// How long what waits, and `tokens` more, will take at the rate of late; 0 if nothing has run
-  /// yet.
+  /// How long what waits, and `tokens` more, will take at the rate of late, or without sharing
+  /// anything if that is longer; 0 if nothing has run yet.
   double predicted_seconds(size_t tokens) const;
 
  private:

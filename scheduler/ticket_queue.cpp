@@ -67,9 +67,11 @@ void TicketQueue::enter_index(WaitingRequest& request) {
       WaitingTicket& ticket = request.tickets[entered];
       ticket.arrival = arrivals_++;
       index_.add(ticket, request.state->client(), request.state->weight());
+      depth_.cost += ticket.cost;
     }
   } catch (...) {
     while (entered-- > 0) {
+      depth_.cost -= request.tickets[entered].cost;
       index_.remove(request.tickets[entered], false);
     }
     throw;
@@ -101,11 +103,14 @@ uint64_t TicketQueue::choose(BatchPolicy& policy, const BatchRules& rules,
                              const std::vector<CostCoefficients>& coefficients,
                              Clock::time_point now, Choice& choice) {
   const std::lock_guard lock(mutex_);
-  policy.choose(index_, rules, coefficients, owes_turn_, now, choice);
+  policy.choose(index_, rules, coefficients, owes_turn_ && !rules.interlude, now, choice);
   return version_;
 }
 
 bool TicketQueue::dispatch(const Choice& choice) {
+  if (choice.tickets.empty()) {
+    return false;
+  }
   {
     const std::lock_guard lock(mutex_);
     for (const Ticket& ticket : choice.tickets) {
@@ -117,8 +122,10 @@ bool TicketQueue::dispatch(const Choice& choice) {
     for (const Ticket& ticket : choice.tickets) {
       leave(open_.find(ticket.request.get())->second->tickets[ticket.index], true);
     }
-    index_.advance(choice.least_turn);
-    owes_turn_ = choice.owes_turn;
+    index_.advance(choice.least_turn, choice.largest_turn);
+    if (!choice.interlude) {
+      owes_turn_ = choice.owes_turn;
+    }
     ++version_;
   }
   changed_.notify_all();
@@ -128,6 +135,7 @@ bool TicketQueue::dispatch(const Choice& choice) {
 void TicketQueue::leave(WaitingTicket& ticket, bool dispatched) {
   index_.remove(ticket, dispatched);
   --depth_.tickets;
+  depth_.cost = depth_.tickets == 0 ? 0 : depth_.cost - ticket.cost;  // 0 without rounding errors
   depth_.tokens -= ticket.ids.size();
 }
 

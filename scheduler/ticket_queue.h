@@ -53,8 +53,8 @@ class TicketQueue {
   uint64_t choose(BatchPolicy& policy, const BatchRules& rules,
                   const std::vector<CostCoefficients>& coefficients, Clock::time_point now,
                   Choice& choice);
-  /// The tickets of `choice` leave the queue; false, and nothing happens, if one of them waits no
-  /// longer.
+  /// The tickets of `choice` leave the queue; false, and nothing happens, if there are none or one
+  /// of them waits no longer.
   bool dispatch(const Choice& choice);
 
   /// `request` has its outcome: its tickets leave the queue. Called once by each request that ends.
@@ -86,7 +86,7 @@ class TicketQueue {
   QueueDepth depth_;
   uint64_t arrivals_ = 0;
   uint64_t version_ = 0;
-  bool owes_turn_ = false;  // by the last dispatched choice
+  bool owes_turn_ = false;  // by the last dispatched choice that was no interlude
   bool closed_ = false;
   bool stopped_ = false;
 };

@@ -76,32 +76,25 @@ void TurnOrder::remove(WaitingTicket& ticket, bool dispatched) {
   flow.cost -= ticket.cost;
   --flow.tickets;
   if (dispatched) flow.served_turn = std::max(flow.served_turn, ticket.turn);
-  if (flow.tickets == 0) {
-    flow.cost = 0;                      // without the rounding errors
-    flow.last_turn = flow.served_turn;  // what was given up is not held against the client
+  if (flow.tickets == 0) flow.cost = 0;  // without the rounding errors
+  // What was given up is not held against the client.
+  flow.last_turn = flow.served_turn;
+  for (const TicketLine* line : {&flow.short_line, &flow.long_line}) {
+    if (!line->empty()) flow.last_turn = std::max(flow.last_turn, line->back()->turn);
   }
   enter_sets(flow);
 }
 
-void TurnOrder::advance(double turn) {
+void TurnOrder::advance(double least_turn, double largest_turn) {
   // Light clients and interludes go before tickets of earlier turns: whoever comes next must not
   // stand behind all of those.
+  bool idle = true;
   for (const ModelFlows& model : models_) {
-    if (!model.all.empty()) turn = std::min(turn, (*model.all.begin())->head_turn);
+    if (model.all.empty()) continue;
+    idle = false;
+    least_turn = std::min(least_turn, (*model.all.begin())->head_turn);
   }
-  virtual_time_ = std::max(virtual_time_, turn);
-}
-
-size_t TurnOrder::model_in_turn() const {
-  size_t least = models_.size();
-  for (size_t m = 0; m < models_.size(); ++m) {
-    if (models_[m].all.empty()) continue;
-    if (least == models_.size() ||
-        (*models_[m].all.begin())->head_turn < (*models_[least].all.begin())->head_turn) {
-      least = m;
-    }
-  }
-  return least;
+  virtual_time_ = std::max(virtual_time_, idle ? largest_turn : least_turn);
 }
 
 void TurnOrder::leave_sets(Flow& flow) {
@@ -115,7 +108,8 @@ void TurnOrder::enter_sets(Flow& flow) {
   flow.head_turn = flow.head()->turn;
   ModelFlows& flows = models_[flow.model];
   flows.all.insert(std::move(flow.all_entry));
-  if (flow.cost <= rules_.light_cost) flows.light.insert(std::move(flow.light_entry));
+  if (flow.cost <= rules_.light_cost * std::min(1.0, flow.weight))
+    flows.light.insert(std::move(flow.light_entry));
 }
 
 TurnCursor::TurnCursor(const FlowSet& flows, uint64_t round, size_t tokens_max, size_t short_tokens)
@@ -172,7 +166,11 @@ WaitingTicket* TurnCursor::peek() {
     const Flow* const flow = *next_flow_++;
     Position position{flow, flow->short_line.begin(), flow->long_line.begin(), nullptr};
     settle(position);
-    if (position.ticket == nullptr) continue;
+    if (position.ticket == nullptr) {
+      if (skips_left_ == 0) return heap_.empty() ? nullptr : heap_.front().ticket;
+      --skips_left_;
+      continue;
+    }
     heap_.push_back(position);
     std::push_heap(heap_.begin(), heap_.end(), later);
   }

@@ -3,16 +3,18 @@
 // Every ticket gets a *turn* when it comes: the turn before it in its client's line plus what it
 // costs divided by the client's weight; a client that had nothing waiting starts from the virtual
 // time, the least turn of the batch that was dispatched last or, if tickets of lower turns were
-// left waiting, the least of theirs (self-clocked fair queueing, Golestani 1994). Tickets are
-// served by ascending turns, so that clients that wait at the same time get shares of the machine
-// in proportion to their weights, and one that asks for little does not stand behind all that
-// another has sent before.
+// left waiting, the least of theirs; if nothing was left waiting, the largest turn of that batch:
+// nobody pays for what an idle machine has given (self-clocked fair queueing, Golestani 1994).
+// Tickets are served by ascending turns, so that clients that wait at the same time get shares of
+// the machine in proportion to their weights, and one that asks for little does not stand behind
+// all that another has sent before.
 //
 // A ticket may be overtaken, for the sake of shared prefixes, by tickets whose turn comes later,
 // but only by as much work as stood before it when it came, or by kOvertakingBatches full batches
-// if that is more. So its wait is bounded (docs/decisions/0009).
+// of a client of weight 1 if that is more. So its wait is bounded (docs/decisions/0009).
 //
-// A client is *light* while everything of it that waits is a small part of a batch.
+// A client is *light* while everything of it that waits is a small part of a batch, smaller if its
+// weight is below 1.
 //
 // Thread contract: none; one thread at a time.
 #pragma once
@@ -39,7 +41,7 @@ struct Flow {
   uint64_t client = 0;
   uint32_t model = 0;
   double weight = 1;
-  double last_turn = 0;    // of its youngest ticket
+  double last_turn = 0;    // of its youngest ticket that has not been given up
   double served_turn = 0;  // the largest of those that have been dispatched
   double cost = 0;         // of all that waits
   size_t tickets = 0;
@@ -79,13 +81,11 @@ class TurnOrder {
   void add(WaitingTicket& ticket, uint64_t client, double weight);
   /// `dispatched`: it was taken into a batch; else it was given up.
   void remove(WaitingTicket& ticket, bool dispatched);
-  /// The least turn of a batch that was dispatched, its tickets removed.
-  void advance(double turn);
+  /// The least and the largest turn of a batch that was dispatched, its tickets removed.
+  void advance(double least_turn, double largest_turn);
 
   const ModelFlows& flows(size_t model) const { return models_[model]; }
   size_t models() const { return models_.size(); }
-  /// The model of the least turn; models() if nothing waits.
-  size_t model_in_turn() const;
   /// Clients that are remembered, also those of which nothing waits.
   size_t clients() const { return flows_.size(); }
 

@@ -39,7 +39,7 @@ class WaitingIndex {
     turns_.remove(ticket, dispatched);
     prefixes_.remove(ticket);
   }
-  void advance(double turn) { turns_.advance(turn); }
+  void advance(double least_turn, double largest_turn) { turns_.advance(least_turn, largest_turn); }
 
   /// A number for a choice that looks at the tickets (WaitingTicket::seen_in_round).
   uint64_t next_round() const { return ++rounds_; }

@@ -8,6 +8,8 @@
 #include <prometheus/summary.h>
 #include <prometheus/text_serializer.h>
 
+#include <array>
+
 #include <algorithm>
 #include <chrono>
 #include <mutex>
@@ -136,9 +138,10 @@ struct Metrics::Impl {
       registry, "espalier_batch_closed_total",
       "Batches by what kept them from taking in more: nothing else waited, or the limit of "
       "their rows, sequences or predicted seconds.");
+  std::array<Counter*, 4> batches_closed_by{};  // by BatchClosed
   Counter& plan_refinements =
       counter(registry, "espalier_plan_refinements_total",
-              "Times that a waiting plan was made anew because more had come.");
+              "Times that a waiting plan was made anew because inputs had come or gone.");
   Counter& idle_seconds = counter(registry, "espalier_worker_idle_seconds_total",
                                   "Time that the worker stood still although inputs waited.");
   Histogram& idle_gaps =
@@ -185,8 +188,10 @@ Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
     impl_->rejected.Add({{"reason", reason}});
   using scheduler::BatchClosed;
   for (const auto closed : {BatchClosed::kQueueEmpty, BatchClosed::kRows, BatchClosed::kSequences,
-                            BatchClosed::kSeconds})
-    impl_->batches_closed.Add({{"reason", name_of(closed)}});
+                            BatchClosed::kSeconds}) {
+    impl_->batches_closed_by[static_cast<size_t>(closed)] =
+        &impl_->batches_closed.Add({{"reason", name_of(closed)}});
+  }
   impl_->compression_ratio.Set(1);
 }
 
@@ -195,10 +200,12 @@ Metrics::~Metrics() = default;
 void Metrics::on_batch(const scheduler::BatchReport& report) {
   impl_->batches.Increment();
   impl_->plan_seconds.Observe(report.plan_seconds);
-  impl_->batches_closed.Add({{"reason", name_of(report.closed)}}).Increment();
+  impl_->batches_closed_by[static_cast<size_t>(report.closed)]->Increment();
   impl_->plan_refinements.Increment(static_cast<double>(report.refinements));
-  impl_->idle_seconds.Increment(report.idle_seconds);
-  impl_->idle_gaps.Observe(report.idle_seconds);
+  if (!report.interlude) {
+    impl_->idle_seconds.Increment(report.idle_seconds);
+    impl_->idle_gaps.Observe(report.idle_seconds);
+  }
   if (report.failed) {
     impl_->batch_failures.Increment();
     return;

@@ -11,8 +11,9 @@ ApiError invalid_input(std::string param, std::string message, std::string code 
   return {ErrorKind::kInvalidRequest, std::move(message), std::move(param), std::move(code), {}};
 }
 
-ApiError too_long(std::string param, size_t tokens, size_t tokens_max) {
-  auto message = "`" + param + "` is " + std::to_string(tokens) +
+/// `cut`: it has even more tokens than that.
+ApiError too_long(std::string param, size_t tokens, bool cut, size_t tokens_max) {
+  auto message = "`" + param + "` is " + (cut ? "more than " : "") + std::to_string(tokens) +
                  " tokens long; this model takes at most " + std::to_string(tokens_max) +
                  ". Shorten it, or send \"truncate\": true to have its end cut";
   return invalid_input(std::move(param), std::move(message), "context_length_exceeded");
@@ -65,15 +66,21 @@ TokenIds::const_iterator find_unknown(const ServedModel& model, const TokenIds& 
   return std::ranges::find_if(ids, [&](uint32_t id) { return id >= model.vocab_size; });
 }
 
+/// How much longer than the model takes a text may be that is still counted, to say by how much.
+constexpr size_t kCountedInputs = 4;
+
 /// The ids of a text, more than the model takes only if it must not be cut.
 Result<TokenIds> text_ids(const ServedModel& model, const Prompt& prompt, const std::string& text,
                           bool truncate, const std::string& param) {
   const text::Tokenizer& tokenizer = *model.tokenizer;
   const size_t added = tokenizer.prefix_tokens().size() + tokenizer.suffix_tokens().size();
-  const bool cut = truncate && model.max_input_tokens > added;
-  const size_t ids_max = cut ? model.max_input_tokens - added : text::Tokenizer::kAllIds;
+  const size_t ids_max = model.max_input_tokens * (truncate ? 1 : kCountedInputs) - added;
   // One string, as sentence-transformers does: words may merge across the seam.
-  TokenIds ids = tokenizer.encode_up_to(prompt.text + text, ids_max).ids;
+  text::Tokenizer::Encoded encoded = tokenizer.encode_up_to(prompt.text + text, ids_max);
+  TokenIds& ids = encoded.ids;
+  if (encoded.cut && !truncate) {
+    return tl::unexpected(too_long(param, ids_max, true, model.max_input_tokens));
+  }
   if (ids.size() <= added) {
     return tl::unexpected(
         invalid_input(param, "`" + param + "` has no token; every input needs some text"));
@@ -83,7 +90,7 @@ Result<TokenIds> text_ids(const ServedModel& model, const Prompt& prompt, const 
         param, "`" + param + "` holds a special token (id " + std::to_string(*unknown) +
                    ") that this model was not trained with; take it out of the text"));
   }
-  return ids;
+  return std::move(ids);
 }
 
 Result<TokenIds> checked_ids(const ServedModel& model, const Prompt& prompt, const TokenIds& sent,
@@ -121,7 +128,7 @@ Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
                                : checked_ids(model, *prompt, std::get<TokenIds>(input), param);
     if (!ids) return std::move(ids.error());
     if (ids->size() > model.max_input_tokens) {
-      if (!request.truncate) return too_long(param, ids->size(), model.max_input_tokens);
+      if (!request.truncate) return too_long(param, ids->size(), false, model.max_input_tokens);
       cut_keeping_suffix(*ids, model.tokenizer->suffix_tokens(), model.max_input_tokens);
     }
     sequences[i] = std::move(*ids);
@@ -139,7 +146,7 @@ Result<std::vector<TokenIds>> rerank_token_ids(const ServedModel& model,
                                                            : text::kDefaultRerankInstruction;
   std::optional<text::RerankPrompt::Shared> shared;
   auto error = each_input(1, [&](size_t) -> std::optional<ApiError> {
-    shared = prompt.prepare(instruction, request.query);
+    shared = prompt.prepare(instruction, request.query, model.max_input_tokens);
     if (!prompt.encode(*shared, "", model.max_input_tokens).truncated) return std::nullopt;
     return invalid_input("query",
                          "`query` and `instruction` leave no room for a document in the model's " +

@@ -16,6 +16,10 @@ constexpr std::string_view kHead =
     "<|im_start|>user\n";
 constexpr std::string_view kTail = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
+/// Texts of more bytes a token are rare: one that has so many for all the tokens that a prompt may
+/// have is looked at twice.
+constexpr size_t kPlausibleTokenBytes = 16;
+
 constexpr EncodeOptions kTrusted{.add_special_tokens = false};
 constexpr EncodeOptions kUntrusted{.add_special_tokens = false, .match_added_tokens = false};
 
@@ -34,13 +38,21 @@ RerankPrompt::RerankPrompt(const Tokenizer& tokenizer)
   }
 }
 
-RerankPrompt::Shared RerankPrompt::prepare(std::string_view instruction,
-                                           std::string_view query) const {
+RerankPrompt::Shared RerankPrompt::prepare(std::string_view instruction, std::string_view query,
+                                           size_t max_tokens) const {
   std::string beginning;
   beginning.reserve(instruction.size() + query.size() + 64);
   beginning.append("<Instruct>: ").append(instruction);
   beginning.append("\n<Query>: ").append(query);
   beginning.append("\n<Document>: ");
+  if (beginning.size() / kPlausibleTokenBytes > max_tokens) {
+    Tokenizer::Encoded cut = tokenizer_->encode_up_to(beginning, max_tokens, kUntrusted);
+    if (cut.cut) {
+      Shared too_long{head_, {}};
+      too_long.ids.insert(too_long.ids.end(), cut.ids.begin(), cut.ids.end());
+      return too_long;
+    }
+  }
   Tokenizer::Beginning middle = tokenizer_->encode_beginning(beginning);
   Shared shared{head_, std::move(middle.rest)};
   shared.ids.insert(shared.ids.end(), middle.ids.begin(), middle.ids.end());

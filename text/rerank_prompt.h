@@ -36,7 +36,9 @@ class RerankPrompt {
     std::vector<uint32_t> ids;  // of the head, and those of the middle that no document changes
     std::string rest;           // of the middle: what is left to be tokenized with the document
   };
-  Shared prepare(std::string_view instruction, std::string_view query) const;
+  /// For prompts of at most `max_tokens`: of an instruction and a query that alone are longer than
+  /// that only the beginning is read, and every prompt made with them is truncated.
+  Shared prepare(std::string_view instruction, std::string_view query, size_t max_tokens) const;
 
   struct Encoded {
     std::vector<uint32_t> ids;
@@ -47,7 +49,7 @@ class RerankPrompt {
   Encoded encode(const Shared& shared, std::string_view document, size_t max_tokens) const;
   Encoded encode(std::string_view instruction, std::string_view query, std::string_view document,
                  size_t max_tokens) const {
-    return encode(prepare(instruction, query), document, max_tokens);
+    return encode(prepare(instruction, query, max_tokens), document, max_tokens);
   }
 
   /// Tokens of head and tail together.

@@ -6,6 +6,7 @@
 #include <unicode/uniset.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <vector>

@@ -183,7 +183,7 @@ class CommandLineParser {
     flag(
         sub, "debug-endpoints", o_.debug_endpoints,
         "Serve GET /debug/timeline, /debug/trie and /debug/trie.svg: when the last batches ran and "
-        "what the last one shared");
+        "what the last one shared, in numbers, of all keys to any key");
     option(sub, "drain-timeout", o_.drain_timeout,
            "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
         ->check(CLI::Range(size_t{0}, size_t{86400}));
@@ -199,11 +199,12 @@ class CommandLineParser {
            "tokens 400")
         ->check(CLI::Range(size_t{1}, size_t{1} << 32U));
     option(sub, "max-batch-inputs", o_.max_batch_inputs,
-           "Inputs of one batch at most, however much they share")
+           "Inputs of one batch at most; the same text again comes on top, it costs nothing")
         ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
     option(sub, "max-batch-ms", o_.max_batch_ms,
-           "Milliseconds that one batch may take, as predicted from those before; shorter ones "
-           "answer short requests sooner, longer ones share more")
+           "Milliseconds that one batch may take, as predicted from those before; four times that "
+           "with inputs that share most of their tokens, any time for one long input alone. Less "
+           "answers short requests sooner, more shares more")
         ->check(CLI::Range(size_t{1}, size_t{3600000}));
     option(sub, "batch-window-ms", o_.batch_window_ms,
            "Milliseconds that an idle server waits for more inputs before it computes the first "

@@ -120,17 +120,18 @@ inline RandomRun light_clients_ahead(uint64_t seed) {
     return specs.back();
   };
   for (size_t lights = random.between(2, 8); lights > 0; --lights) {
-    ClientSpec& light =
-        client("light", std::exp(random.uniform(-7, -0.7)), std::max<size_t>(1, rows / 12));
+    ClientSpec& light = client("light", 1, std::max<size_t>(1, rows / 12));
     light.arrivals = Arrivals::kClosed;
   }
   for (size_t bulks = random.between(1, 3); bulks > 0; --bulks) {
-    ClientSpec& bulk = client("bulk", random.chance(0.5) ? 4 : 1, random.between(rows / 6, rows));
+    const double weight = std::exp(random.uniform(0.7, 7));
+    ClientSpec& bulk = client("bulk", weight, random.between(rows / 6, rows));
     bulk.arrivals = Arrivals::kClosed;
     bulk.outstanding = random.between(2, 200);
     if (random.chance(0.5)) bulk.prefix = random.between(1, rows);
   }
-  ClientSpec& burst = client("burst", 1, random.between(1, rows / 2));
+  ClientSpec& burst =
+      client("burst", std::exp(random.uniform(0.7, 7)), random.between(1, rows / 2));
   burst.arrivals = Arrivals::kBursty;
   burst.burst = static_cast<double>(random.between(2, 40));
   burst.load = burst.burst * random.uniform(0.2, 1);

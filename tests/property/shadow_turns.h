@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace espalier::sim::testing {
@@ -26,16 +27,17 @@ class ShadowTurns {
     place.came_at = now_;
     place.turn = std::max(now_, line.last) + cost / weight;
     place.window = std::max(16 * batch_cost_, place.turn - now_);
+    line.waiting.insert(place.turn);
     line.last = place.turn;
-    ++line.waiting;
     return place;
   }
   void dispatched(uint64_t client, double turn) {
     lines_[client].served = std::max(lines_[client].served, turn);
-    left(client);
+    left(client, turn);
   }
-  void given_up(uint64_t client) { left(client); }
-  /// A batch was dispatched; `turn` is the least of its tickets' turns and of those that wait on.
+  void given_up(uint64_t client, double turn) { left(client, turn); }
+  /// A batch was dispatched; `turn` is the least of its tickets' turns and of those that wait on,
+  /// or the largest of its tickets' turns if none waits on.
   void advance(double turn) { now_ = std::max(now_, turn); }
   double now() const { return now_; }
 
@@ -43,11 +45,12 @@ class ShadowTurns {
   struct Line {
     double last = 0;
     double served = 0;
-    size_t waiting = 0;
+    std::multiset<double> waiting;  // turns
   };
-  void left(uint64_t client) {
+  void left(uint64_t client, double turn) {
     Line& line = lines_[client];
-    if (--line.waiting == 0) line.last = line.served;
+    line.waiting.erase(line.waiting.find(turn));
+    line.last = line.waiting.empty() ? line.served : std::max(line.served, *line.waiting.rbegin());
   }
 
   double batch_cost_;

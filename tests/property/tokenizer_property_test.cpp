@@ -168,7 +168,7 @@ TEST_P(AnyTokenizer, GivesRerankPromptsTheIdsOfTheWholeMiddle) {
     const bool broken = below(random_, 2) == 0;
     const std::string instruction = random_text(random_, below(random_, 6), broken);
     const std::string query = random_text(random_, below(random_, 6), broken);
-    const auto shared = prompt.prepare(instruction, query);
+    const auto shared = prompt.prepare(instruction, query, 1U << 20U);
     for (int k = 0; k < 4; ++k) {
       const std::string document = random_text(random_, below(random_, 40), broken);
       const Ids middle = tokenizer_.encode(

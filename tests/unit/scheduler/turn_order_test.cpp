@@ -77,7 +77,7 @@ TEST_F(TurnOrderTest, AWeightCountsAsSoManyClients) {
 TEST_F(TurnOrderTest, WhoComesLateStartsFromTheTurnThatIsServed) {
   for (int i = 0; i < 5; ++i) add(1, 10);
   for (int i = 0; i < 3; ++i) order_.remove(tickets_[i], true);
-  order_.advance(30);
+  order_.advance(30, 30);
   add(2, 5);
   EXPECT_EQ(tickets_.back().turn, 35);
   EXPECT_THAT(by_turn(), ElementsAre(6, 4, 5));
@@ -88,6 +88,20 @@ TEST_F(TurnOrderTest, WhatWasGivenUpIsNotHeldAgainstAClient) {
   order_.remove(tickets_[0], true);
   for (int i = 1; i < 5; ++i) order_.remove(tickets_[i], false);
   EXPECT_EQ(add(1, 10).turn, 20);
+}
+
+TEST_F(TurnOrderTest, NorIsItWhileOthersOfItWait) {
+  for (int i = 0; i < 5; ++i) add(1, 10);
+  for (int i = 2; i < 5; ++i) order_.remove(tickets_[i], false);
+  EXPECT_EQ(add(1, 10).turn, 30);
+}
+
+TEST_F(TurnOrderTest, OfALightWeightLessMayWaitToBeLight) {
+  add(1, 15, 0.5);
+  EXPECT_EQ(order_.flows(0).light.size(), 0U);
+  add(2, 10, 0.5);
+  add(3, 20, 5);
+  EXPECT_EQ(order_.flows(0).light.size(), 2U);
 }
 
 TEST_F(TurnOrderTest, AClientIsLightWhileLittleOfItWaits) {
@@ -126,19 +140,27 @@ TEST_F(TurnOrderTest, AShortOneIsFoundBehindAnyNumberOfLongOnes) {
   EXPECT_THAT(by_turn(10), ElementsAre(5001));
 }
 
-TEST_F(TurnOrderTest, TheModelOfTheLeastTurnIsInTurn) {
-  EXPECT_EQ(order_.model_in_turn(), 2U);
-  add(1, 10, 1, 1);
-  EXPECT_EQ(order_.model_in_turn(), 1U);
-  add(1, 5, 1, 0);
-  EXPECT_EQ(order_.model_in_turn(), 0U);
+TEST_F(TurnOrderTest, NobodyPaysForWhatAnIdleMachineHasGiven) {
+  for (int i = 0; i < 5; ++i) add(1, 10);  // alone: turns 10 … 50, one batch
+  for (int i = 0; i < 5; ++i) order_.remove(tickets_[i], true);
+  order_.advance(10, 50);
+  EXPECT_EQ(add(1, 10).turn, 60);
+  EXPECT_EQ(add(2, 10).turn, 60);
+}
+
+TEST_F(TurnOrderTest, TheVirtualTimeStopsAtWhatStillWaits) {
+  add(1, 10);
+  add(2, 50);
+  order_.remove(tickets_[1], true);  // went first, as light clients and interludes may
+  order_.advance(50, 50);
+  EXPECT_EQ(add(3, 5).turn, 15);
 }
 
 TEST_F(TurnOrderTest, ClientsThatHaveGoneAreForgotten) {
   for (uint64_t client = 0; client < 10'000; ++client) {
     WaitingTicket& ticket = add(client, 1);
     order_.remove(ticket, true);
-    order_.advance(ticket.turn);
+    order_.advance(ticket.turn, ticket.turn);
   }
   EXPECT_LE(order_.clients(), 64U);
 }

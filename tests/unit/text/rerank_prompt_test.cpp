@@ -94,6 +94,21 @@ TEST(RerankPrompt, EverythingUpToTheDocumentIsShared) {
   EXPECT_GE(static_cast<size_t>(end_a - a.begin()), head + before.size());
 }
 
+TEST(RerankPrompt, OfAQueryThatIsFarTooLongOnlyTheBeginningIsRead) {
+  const RerankPrompt prompt(mini_tokenizer());
+  constexpr size_t kMaxTokens = 100;
+  std::string query;
+  while (query.size() < 100'000) query += "a query of many words and ";
+  const RerankPrompt::Shared shared = prompt.prepare("i", query, kMaxTokens);
+  EXPECT_LE(shared.ids.size(), prompt.fixed_tokens() + kMaxTokens);
+  EXPECT_EQ(shared.rest, "");
+  const RerankPrompt::Encoded cut = prompt.encode(shared, "document", kMaxTokens);
+  EXPECT_TRUE(cut.truncated);
+  const RerankPrompt::Encoded whole =
+      prompt.encode(prompt.prepare("i", query, kPlenty), "document", kMaxTokens);
+  EXPECT_EQ(cut.ids, whole.ids);
+}
+
 TEST(RerankPrompt, ATokenizerWithoutChatTokensCannotRerank) {
   const std::string both =
       R"([{"content": "<|im_start|>", "id": 256}, {"content": "<|im_end|>", "id": 257}])";
