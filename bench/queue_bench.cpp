@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/batch_policy.h"
 #include "scheduler/pending_request.h"
-#include "scheduler/planner.h"
 #include "scheduler/ticket_queue.h"
 
 namespace {
@@ -82,16 +82,27 @@ class Fixture {
       : queue(std::make_shared<TicketQueue>(QueueLimits{SIZE_MAX / 2, SIZE_MAX / 2},
                                             turn_rules(limits, 1), std::vector<PassCosts>{kCosts})),
         texts(traffic) {
-    costs.emplace_back(kCosts);
     for (size_t i = 0; i < tickets; ++i) {
       queue->admit(texts.request(queue));
     }
   }
 
+  void choose() {
+    queue->choose(policy_, BatchRules::of(limits), coefficients_, Clock::now(), choice);
+  }
+  /// Makes ready for the next choice.
+  void forget() { builder_.clear(); }
+  size_t rows() const { return builder_.rows(); }
+
   SchedulerLimits limits;
-  CostModels costs;
   std::shared_ptr<TicketQueue> queue;
   Texts texts;
+  Choice choice;
+
+ private:
+  PlanBuilder builder_{espalier::engine::DedupMode::kTrie};
+  BatchPolicy policy_{builder_};
+  const std::vector<CostCoefficients> coefficients_{1};
 };
 
 void arrival(benchmark::State& state, const Traffic& traffic, size_t tickets) {
@@ -115,20 +126,15 @@ void arrival(benchmark::State& state, const Traffic& traffic, size_t tickets) {
 
 void batch(benchmark::State& state, const Traffic& traffic, size_t tickets) {
   Fixture fixture(traffic, tickets);
-  PlanBuilder builder(espalier::engine::DedupMode::kTrie);
-  BatchPolicy policy(builder);
-  const BatchRules rules = BatchRules::of(fixture.limits);
-  const std::vector<CostCoefficients> coefficients(1);
-  Choice choice;
   size_t sequences = 0;
   for (auto _ : state) {
-    fixture.queue->choose(policy, rules, coefficients, Clock::now(), choice);
-    benchmark::DoNotOptimize(choice.tickets.data());
+    fixture.choose();
+    benchmark::DoNotOptimize(fixture.choice.tickets.data());
     state.PauseTiming();
-    require(!choice.tickets.empty() && builder.rows() <= rules.rows_max, "rows of the batch");
-    require(choice.closed == BatchClosed::kRows, "reason why the batch closed");
-    sequences = choice.tickets.size();
-    builder.clear();
+    sequences = fixture.choice.tickets.size();
+    require(sequences > 0 && fixture.rows() <= fixture.limits.batch_rows_max, "rows of the batch");
+    require(fixture.choice.closed == BatchClosed::kRows, "reason why the batch closed");
+    fixture.forget();
     state.ResumeTiming();
   }
   state.counters["sequences"] = static_cast<double>(sequences);
@@ -136,23 +142,18 @@ void batch(benchmark::State& state, const Traffic& traffic, size_t tickets) {
 
 void dispatch(benchmark::State& state, const Traffic& traffic, size_t tickets) {
   Fixture fixture(traffic, tickets);
-  PlanBuilder builder(espalier::engine::DedupMode::kTrie);
-  BatchPolicy policy(builder);
-  const BatchRules rules = BatchRules::of(fixture.limits);
-  const std::vector<CostCoefficients> coefficients(1);
-  Choice choice;
   for (auto _ : state) {
     state.PauseTiming();
     while (fixture.queue->depth().tickets < tickets) {
       fixture.queue->admit(fixture.texts.request(fixture.queue));
     }
-    fixture.queue->choose(policy, rules, coefficients, Clock::now(), choice);
-    builder.clear();
+    fixture.choose();
+    fixture.forget();
     state.ResumeTiming();
-    const bool dispatched = fixture.queue->dispatch(choice);
+    const bool dispatched = fixture.queue->dispatch(fixture.choice);
     state.PauseTiming();
     require(dispatched, "the tickets still waited");
-    for (const Ticket& ticket : choice.tickets) ticket.request->fail(shutting_down_failure());
+    for (const Ticket& ticket : fixture.choice.tickets) ticket.request->fail(shutting_down_failure());
     state.ResumeTiming();
   }
 }

@@ -40,12 +40,15 @@ BatchRules rows(size_t rows_max) {
   return rules;
 }
 
-/// A queue in which every client has more waiting than a light one.
-std::shared_ptr<TicketQueue> busy_queue() {
+/// A queue for batches of `rows`: an eighth of that is light.
+std::shared_ptr<TicketQueue> queue_for_rows(size_t rows) {
   SchedulerLimits limits;
-  limits.batch_rows_max = 8;
+  limits.batch_rows_max = rows;
   return queue_of(1, testing::kNoLimit, limits);
 }
+
+/// A queue in which every client has more waiting than a light one.
+std::shared_ptr<TicketQueue> busy_queue() { return queue_for_rows(8); }
 
 /// `prefix` times `length`, then `own`.
 std::vector<uint32_t> text(uint32_t prefix, size_t length, std::vector<uint32_t> own) {
@@ -137,9 +140,7 @@ TEST(BatchPolicy, TenantsShareNothing) {
 }
 
 TEST(BatchPolicy, NobodyIsOvertakenByMoreThanItMayBe) {
-  SchedulerLimits limits;
-  limits.batch_rows_max = 10;
-  const auto queue = queue_of(1, testing::kNoLimit, limits);
+  const auto queue = queue_for_rows(10);
   const auto first = admit(queue, submission_of({text(1, 8, {0})}));
   const auto alone = admit(queue, submission_of({text(2, 8, {1})}));
   // One may be overtaken by 16 batches of 10 rows: 17 texts of 9 tokens, turns up to 18 + 160.
@@ -203,9 +204,7 @@ TEST(BatchPolicy, SaysWhyABatchClosed) {
 }
 
 TEST(BatchPolicy, ALightClientIsInTheNextBatchWhateverOthersHaveSent) {
-  SchedulerLimits limits;
-  limits.batch_rows_max = 80;
-  const auto queue = queue_of(1, testing::kNoLimit, limits);
+  const auto queue = queue_for_rows(80);
   std::vector<std::shared_ptr<RequestState>> bulk;
   for (uint32_t i = 0; i < 200; ++i) {
     bulk.push_back(admit(queue, from_client(1, submission_of({text(1, 8, {i})}))));
@@ -217,9 +216,7 @@ TEST(BatchPolicy, ALightClientIsInTheNextBatchWhateverOthersHaveSent) {
 }
 
 TEST(BatchPolicy, LightClientsTakeHalfOfABatchAtMost) {
-  SchedulerLimits limits;
-  limits.batch_rows_max = 80;
-  const auto queue = queue_of(1, testing::kNoLimit, limits);
+  const auto queue = queue_for_rows(80);
   const auto bulk = admit(queue, from_client(0, submission_of({text(1, 40, {})}), 100));
   std::vector<std::shared_ptr<RequestState>> light;
   for (uint32_t i = 1; i <= 20; ++i) {
@@ -231,9 +228,7 @@ TEST(BatchPolicy, LightClientsTakeHalfOfABatchAtMost) {
 }
 
 TEST(BatchPolicy, TheTurnThatLightClientsCostIsOwedAndGiven) {
-  SchedulerLimits limits;
-  limits.batch_rows_max = 80;
-  const auto queue = queue_of(1, testing::kNoLimit, limits);
+  const auto queue = queue_for_rows(80);
   const auto bulk = admit(queue, from_client(0, submission_of({text(1, 79, {})}), 100));
   const auto light = admit(queue, from_client(1, submission_of({text(2, 10, {})})));
   const Choice first = choose(*queue, rows(80));
@@ -269,9 +264,7 @@ TEST(BatchPolicy, LightClientsTakeHalfOfTheSequencesAndOfTheFullRowsToo) {
 }
 
 TEST(BatchPolicy, LightClientsThatGoFirstDoNotMoveTheTurnBeyondWhatWaits) {
-  SchedulerLimits limits;
-  limits.batch_rows_max = 80;
-  const auto queue = queue_of(1, testing::kNoLimit, limits);
+  const auto queue = queue_for_rows(80);
   const auto bulk = admit(queue, from_client(0,
                                              submission_of({text(1, 79, {}), text(2, 79, {}),
                                                             text(3, 79, {}), text(4, 79, {})}),
@@ -290,9 +283,7 @@ TEST(BatchPolicy, LightClientsThatGoFirstDoNotMoveTheTurnBeyondWhatWaits) {
 }
 
 TEST(BatchPolicy, LightClientsTakeHalfOfABatchesTimeAtMost) {
-  SchedulerLimits limits;
-  limits.batch_rows_max = 80;
-  const auto queue = queue_of(1, testing::kNoLimit, limits);
+  const auto queue = queue_for_rows(80);
   const auto bulk = admit(queue, from_client(0, submission_of({text(1, 30, {})}), 100));
   std::vector<std::shared_ptr<RequestState>> light;
   for (uint32_t i = 1; i <= 60; ++i) {
@@ -310,9 +301,7 @@ TEST(BatchPolicy, LightClientsTakeHalfOfABatchesTimeAtMost) {
 }
 
 TEST(BatchPolicy, AnInterludeLeavesTheTurnThatIsOwed) {
-  SchedulerLimits limits;
-  limits.batch_rows_max = 80;
-  const auto queue = queue_of(1, testing::kNoLimit, limits);
+  const auto queue = queue_for_rows(80);
   const auto bulk = admit(queue, from_client(0, submission_of({text(1, 79, {})}), 100));
   const auto light = admit(queue, from_client(1, submission_of({text(2, 10, {})})));
   const Choice first = choose(*queue, rows(80));
