@@ -1,12 +1,13 @@
 // How long the planner takes for one batch: prices, trie, plan and maps, on shapes from the
 // everyday to the hostile; next to it, a straightforward trie of std::maps. Every shape's answer is
 // checked before it is timed: the rows against what the shape is built to have, the maps against
-// each other and the map trie's.
+// each other and the map trie's, and that planning it again allocates nothing.
 
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <numeric>
 #include <random>
 #include <span>
@@ -14,6 +15,20 @@
 
 #include "scheduler/plan_builder.h"
 #include "tests/reference/map_trie.h"
+
+namespace {
+
+size_t allocations = 0;
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  ++allocations;
+  if (void* const memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -146,6 +161,9 @@ void run(benchmark::State& state, const Shape& shape, DedupMode dedup) {
   BatchPlan plan;
   plan_shape(builder, shape, plan);
   check(shape, plan, dedup);
+  const size_t allocations_before = allocations;
+  plan_shape(builder, shape, plan);
+  require(allocations == allocations_before, "no allocation in steady state");
   const BatchPlan twin = espalier::reference::map_trie_plan(naive_sequences(shape));
   require(plan.token_ids == twin.token_ids && plan.positions == twin.positions, "the twin's rows");
   if (dedup == DedupMode::kRadixMlp) {
