@@ -8,6 +8,9 @@
 namespace espalier::scheduler {
 namespace {
 
+/// An eighth of the queue is kept for light clients.
+constexpr size_t kLightPart = 8;
+
 std::unique_ptr<WaitingRequest> waiting_request(std::shared_ptr<RequestState> state) {
   auto request = std::make_unique<WaitingRequest>();
   request->tickets.resize(state->sequences().size());
@@ -39,8 +42,7 @@ QueueAnswer TicketQueue::admit(std::shared_ptr<RequestState> state) {
     if (closed_) {
       return QueueAnswer::kClosed;
     }
-    if (depth_.tickets + tickets > limits_.tickets_max ||
-        depth_.tokens + tokens > limits_.tokens_max) {
+    if (!has_room(*request)) {
       return QueueAnswer::kFull;
     }
     WaitingRequest& entered = *request;
@@ -57,6 +59,26 @@ QueueAnswer TicketQueue::admit(std::shared_ptr<RequestState> state) {
   }
   changed_.notify_all();
   return QueueAnswer::kAdmitted;
+}
+
+bool TicketQueue::has_room(const WaitingRequest& request) const {
+  const RequestState& state = *request.state;
+  const size_t tickets = depth_.tickets + request.tickets.size();
+  const size_t tokens = depth_.tokens + state.tokens();
+  if (tickets > limits_.tickets_max || tokens > limits_.tokens_max) {
+    return false;
+  }
+  const bool in_common_part = tickets <= limits_.tickets_max - limits_.tickets_max / kLightPart &&
+                              tokens <= limits_.tokens_max - limits_.tokens_max / kLightPart;
+  if (in_common_part || depth_.tickets == 0) {
+    return true;
+  }
+  double cost = 0;
+  for (const WaitingTicket& ticket : request.tickets) {
+    cost += index_.cost_of(ticket);
+  }
+  return index_.turns().stays_light(state.client(), request.tickets.front().model, state.weight(),
+                                    cost);
 }
 
 /// All tickets or, if it throws, none.

@@ -4,6 +4,9 @@
 // the worker is about to need it: until then its tickets can still be given up by their clients, or
 // chosen anew together with others that have come meanwhile. The version tells whether any have.
 //
+// A part of the queue is kept for light clients (turn_order.h): whoever sends little finds room in
+// a queue that others have filled.
+//
 // Thread contract: every member may be called from any thread. It never calls a request or anyone
 // else while it holds its lock, except the BatchPolicy of choose().
 #pragma once
@@ -73,6 +76,7 @@ class TicketQueue {
   QueueDepth depth() const;
 
  private:
+  bool has_room(const WaitingRequest& request) const;
   void enter_index(WaitingRequest& request);
   void leave(WaitingTicket& ticket, bool dispatched);
 

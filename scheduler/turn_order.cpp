@@ -85,6 +85,15 @@ void TurnOrder::remove(WaitingTicket& ticket, bool dispatched) {
   enter_sets(flow);
 }
 
+bool TurnOrder::is_light(double cost, double weight) const {
+  return cost <= rules_.light_cost * std::min(1.0, weight);
+}
+
+bool TurnOrder::stays_light(uint64_t client, uint32_t model, double weight, double cost) const {
+  const auto flow = flows_.find({client, model});
+  return is_light(cost + (flow == flows_.end() ? 0 : flow->second->cost), weight);
+}
+
 void TurnOrder::advance(double least_turn, double largest_turn) {
   // Light clients and interludes go before tickets of earlier turns: whoever comes next must not
   // stand behind all of those.
@@ -108,8 +117,7 @@ void TurnOrder::enter_sets(Flow& flow) {
   flow.head_turn = flow.head()->turn;
   ModelFlows& flows = models_[flow.model];
   flows.all.insert(std::move(flow.all_entry));
-  if (flow.cost <= rules_.light_cost * std::min(1.0, flow.weight))
-    flows.light.insert(std::move(flow.light_entry));
+  if (is_light(flow.cost, flow.weight)) flows.light.insert(std::move(flow.light_entry));
 }
 
 TurnCursor::TurnCursor(const FlowSet& flows, uint64_t round, size_t tokens_max, size_t short_tokens)

@@ -84,6 +84,9 @@ class TurnOrder {
   /// The least and the largest turn of a batch that was dispatched, its tickets removed.
   void advance(double least_turn, double largest_turn);
 
+  /// Whether the client would still be light with `cost` more waiting.
+  bool stays_light(uint64_t client, uint32_t model, double weight, double cost) const;
+
   const ModelFlows& flows(size_t model) const { return models_[model]; }
   size_t models() const { return models_.size(); }
   /// Clients that are remembered, also those of which nothing waits.
@@ -103,6 +106,7 @@ class TurnOrder {
     }
   };
 
+  bool is_light(double cost, double weight) const;
   Flow& flow_of(uint64_t client, uint32_t model, double weight);
   void leave_sets(Flow& flow);
   void enter_sets(Flow& flow);

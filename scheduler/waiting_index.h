@@ -24,7 +24,7 @@ class WaitingIndex {
   /// `ticket`, whose request, ids, model, tenant and arrival are set, stays where it is until
   /// remove().
   void add(WaitingTicket& ticket, uint64_t client, double weight) {
-    ticket.cost = costs_[ticket.model].of_sequence(ticket.ids.size());
+    ticket.cost = cost_of(ticket);
     prefixes_.add(ticket);
     try {
       turns_.add(ticket, client, weight);
@@ -33,6 +33,9 @@ class WaitingIndex {
       throw;
     }
     ticket.waiting = true;
+  }
+  double cost_of(const WaitingTicket& ticket) const {
+    return costs_[ticket.model].of_sequence(ticket.ids.size());
   }
   void remove(WaitingTicket& ticket, bool dispatched) {
     ticket.waiting = false;

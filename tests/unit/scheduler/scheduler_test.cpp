@@ -162,6 +162,7 @@ TEST_F(SchedulerTest, AClientThatIsGoneBeforeTheWindowEndsLeavesNothingBehind) {
   start(limits);
   door_.open();
   for (uint32_t i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(50ms);  // the worker is idle
     const auto gone = submit(submission_of({{1, i}}));
     std::this_thread::sleep_for(20ms);  // planned, and waiting for others
     gone->cancel();

@@ -15,6 +15,7 @@ using testing::admit;
 using testing::choose;
 using ::testing::ElementsAre;
 using testing::for_model;
+using testing::from_client;
 using testing::indices;
 using testing::no_bounds;
 using testing::queue_of;
@@ -62,6 +63,28 @@ TEST(TicketQueue, IsFullWhenItHoldsItsTokens) {
   EXPECT_EQ(admit(queue, submission_of({{4, 5, 6}})), nullptr);
   EXPECT_NE(admit(queue, submission_of({{4}, {5}})), nullptr);
   EXPECT_EQ(admit(queue, submission_of({{7}})), nullptr);
+}
+
+TEST(TicketQueue, AnEighthIsKeptForThoseWhoSendLittle) {
+  SchedulerLimits limits;
+  limits.batch_rows_max = 16;  // 2 tokens are light
+  const auto queue = queue_of(1, 16, limits);
+  const auto bulk = admit(
+      queue, from_client(1, submission_of(std::vector<std::vector<uint32_t>>(14, {1, 2, 3}))));
+  ASSERT_NE(bulk, nullptr);
+  EXPECT_EQ(admit(queue, from_client(1, submission_of({{1}}))), nullptr);
+  EXPECT_EQ(admit(queue, from_client(2, submission_of({{1, 2, 3}}))), nullptr);
+  EXPECT_NE(admit(queue, from_client(2, submission_of({{1}}))), nullptr);
+  EXPECT_NE(admit(queue, from_client(2, submission_of({{1}}))), nullptr);
+  EXPECT_EQ(admit(queue, from_client(3, submission_of({{1}}))), nullptr);  // now it is full
+}
+
+TEST(TicketQueue, ARequestThatFillsTheQueueAloneIsAdmittedToAnEmptyOne) {
+  SchedulerLimits limits;
+  limits.batch_rows_max = 16;
+  const auto queue = queue_of(1, 16, limits);
+  EXPECT_NE(admit(queue, submission_of(std::vector<std::vector<uint32_t>>(16, {1, 2, 3}))),
+            nullptr);
 }
 
 TEST(TicketQueue, CountsTicketsAndTokensThatWait) {
