@@ -22,20 +22,10 @@ template <typename Neighbour>
 bool shares_less(const Neighbour& a, const Neighbour& b) {
   if (a.twin != b.twin) return b.twin;
   if (a.shared != b.shared) return a.shared < b.shared;
-  return a.ticket->turn != b.ticket->turn ? a.ticket->turn > b.ticket->turn
-                                          : a.ticket->arrival > b.ticket->arrival;
+  return comes_before(*b.ticket, *a.ticket);
 }
 
 }  // namespace
-
-BatchRules BatchRules::of(const SchedulerLimits& limits) {
-  BatchRules rules;
-  rules.rows_max = limits.batch_rows_max;
-  rules.full_rows_max = limits.batch_full_rows_max;
-  rules.sequences_max = limits.batch_sequences_max;
-  rules.seconds_max = limits.batch_seconds_max;
-  return rules;
-}
 
 TurnRules turn_rules(const SchedulerLimits& limits, size_t models) {
   TurnRules rules;
@@ -92,13 +82,13 @@ std::vector<size_t> BatchPolicy::models_by_turn() const {
 }
 
 TurnCursor BatchPolicy::cursor(const FlowSet& flows) const {
-  return {flows, round_, rules_->ticket_tokens_max, index_->rules().short_tokens};
+  return {flows, round_, rules_->ticket_tokens_max, index_->turns().rules().short_tokens};
 }
 
 void BatchPolicy::take_light() {
   TurnCursor light = cursor(index_->turns().flows(choice_->model).light);
   while (WaitingTicket* const ticket = light.peek()) {
-    if (refusal(*ticket, kLightShare)) return;
+    if (refusal_of(*ticket, kLightShare)) return;
     ticket->seen_in_round = round_;
     if (still_wanted(*ticket)) take(*ticket);
   }
@@ -116,7 +106,7 @@ void BatchPolicy::take_in_turn() {
       choice_->closed = BatchClosed::kQueueEmpty;
       return;
     }
-    if (const std::optional<BatchClosed> reason = refusal(*ticket, 1)) {
+    if (const std::optional<BatchClosed> reason = refusal_of(*ticket, 1)) {
       choice_->closed = *reason;
       choice_->owes_turn = light_came_first && !took_turn;
       if (!took_turn) take_neighbours(in_turn);
@@ -156,29 +146,13 @@ bool BatchPolicy::may_come_along(const Neighbour& neighbour, TurnCursor& cursor)
   if (kShareDivisor * neighbour.shared < ticket.ids.size()) return false;
   const WaitingTicket* const in_turn = cursor.peek();
   const bool in_time = in_turn == nullptr || ticket.turn <= in_turn->may_be_overtaken_until;
-  return in_time && !refusal(ticket, 1);
+  return in_time && !refusal_of(ticket, 1);
 }
 
-/// Why there is no room for `ticket` in `budget_share` of the batch's budget, if there is none.
-std::optional<BatchClosed> BatchPolicy::refusal(const WaitingTicket& ticket,
-                                                double budget_share) const {
-  if (builder_.sequences() == 0) return std::nullopt;
-  const PassWork price = builder_.price(ticket.tenant, ticket.ids);
-  const PassWork after = builder_.work() + price;
-  const size_t full_rows = builder_.full_rows() + ticket.ids.size();
-  if (after.rows > budget_share * static_cast<double>(rules_->rows_max) ||
-      static_cast<double>(full_rows) > budget_share * static_cast<double>(rules_->full_rows_max)) {
-    return BatchClosed::kRows;
-  }
-  if (static_cast<double>(builder_.sequences() + 1) >
-      budget_share * static_cast<double>(rules_->sequences_max)) {
-    return BatchClosed::kSequences;
-  }
-  const bool shares_most = 2 * price.rows <= static_cast<double>(ticket.ids.size());
-  const double stretch = shares_most && budget_share == 1 ? kStretch : 1;
-  const double seconds_max = rules_->seconds_max * budget_share * stretch;
-  if (coefficients_.seconds(after) > seconds_max) return BatchClosed::kSeconds;
-  return std::nullopt;
+/// Why there is no room for `ticket` in `share` of the batch's budget, if there is none.
+std::optional<BatchClosed> BatchPolicy::refusal_of(const WaitingTicket& ticket,
+                                                   double share) const {
+  return refusal(builder_, ticket.tenant, ticket.ids, *rules_, coefficients_, share);
 }
 
 /// Whether anybody waits for `ticket`; notes a request whose deadline is over.

@@ -26,6 +26,7 @@
 #include <optional>
 #include <vector>
 
+#include "scheduler/batch_budget.h"
 #include "scheduler/cost_model.h"
 #include "scheduler/plan_builder.h"
 #include "scheduler/scheduler.h"
@@ -33,22 +34,6 @@
 #include "scheduler/waiting_index.h"
 
 namespace espalier::scheduler {
-
-/// How much longer than batch_seconds_max a batch of tickets that share most may take.
-inline constexpr double kStretch = 4;
-
-/// What bounds one batch.
-struct BatchRules {
-  size_t rows_max = 0;
-  size_t full_rows_max = 0;
-  size_t sequences_max = 0;
-  double seconds_max = 0;
-  bool interlude = false;                     // the turn that is owed is not its concern
-  size_t ticket_tokens_max = SIZE_MAX;        // longer tickets are left where they are
-  const std::vector<bool>* models = nullptr;  // null: all; else whether a model's tickets may run
-
-  static BatchRules of(const SchedulerLimits& limits);
-};
 
 /// The rules of turns under `limits`.
 TurnRules turn_rules(const SchedulerLimits& limits, size_t models);
@@ -92,7 +77,7 @@ class BatchPolicy {
   void take_in_turn();
   void take_neighbours(TurnCursor& cursor);
   bool may_come_along(const Neighbour& neighbour, TurnCursor& cursor) const;
-  std::optional<BatchClosed> refusal(const WaitingTicket& ticket, double budget_share) const;
+  std::optional<BatchClosed> refusal_of(const WaitingTicket& ticket, double share) const;
   bool still_wanted(const WaitingTicket& ticket);
   void take(WaitingTicket& ticket);
   void push_neighbour(const WaitingTicket& ticket, Side side, size_t shared_max);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <string>
 
 #include "scheduler/clock.h"
 #include "scheduler/pending_request.h"

@@ -25,8 +25,8 @@ bool ByHeadTurn::operator()(const Flow* a, const Flow* b) const {
 WaitingTicket* Flow::head() const {
   if (short_line.empty()) return long_line.front();
   if (long_line.empty()) return short_line.front();
-  return std::min(short_line.front(), long_line.front(),
-                  [](const auto* a, const auto* b) { return a->turn < b->turn; });
+  return comes_before(*long_line.front(), *short_line.front()) ? long_line.front()
+                                                               : short_line.front();
 }
 
 Flow& TurnOrder::flow_of(uint64_t client, uint32_t model, double weight) {
@@ -53,9 +53,13 @@ void TurnOrder::forget_idle_flows() {
   forget_at_ = std::max<size_t>(64, 2 * flows_.size());
 }
 
+TicketLine& TurnOrder::line_of(Flow& flow, const WaitingTicket& ticket) const {
+  return ticket.ids.size() <= rules_.short_tokens ? flow.short_line : flow.long_line;
+}
+
 void TurnOrder::add(WaitingTicket& ticket, uint64_t client, double weight) {
   Flow& flow = flow_of(client, ticket.model, weight);
-  TicketLine& line = ticket.ids.size() <= rules_.short_tokens ? flow.short_line : flow.long_line;
+  TicketLine& line = line_of(flow, ticket);
   ticket.in_line = line.insert(line.end(), &ticket);  // the last step that may throw
   leave_sets(flow);
   ticket.flow = &flow;
@@ -71,8 +75,7 @@ void TurnOrder::add(WaitingTicket& ticket, uint64_t client, double weight) {
 void TurnOrder::remove(WaitingTicket& ticket, bool dispatched) {
   Flow& flow = *ticket.flow;
   leave_sets(flow);
-  (ticket.ids.size() <= rules_.short_tokens ? flow.short_line : flow.long_line)
-      .erase(ticket.in_line);
+  line_of(flow, ticket).erase(ticket.in_line);
   flow.cost -= ticket.cost;
   --flow.tickets;
   if (dispatched) flow.served_turn = std::max(flow.served_turn, ticket.turn);
@@ -129,8 +132,7 @@ TurnCursor::TurnCursor(const FlowSet& flows, uint64_t round, size_t tokens_max, 
       skips_left_(kSkipsMax) {}
 
 bool TurnCursor::later(const Position& a, const Position& b) {
-  return a.ticket->turn != b.ticket->turn ? a.ticket->turn > b.ticket->turn
-                                          : a.ticket->arrival > b.ticket->arrival;
+  return comes_before(*b.ticket, *a.ticket);
 }
 
 /// Moves to the flow's first ticket that may be taken; null if there is none.
@@ -153,7 +155,7 @@ void TurnCursor::settle(Position& position) {
   if (in_short == nullptr || in_long == nullptr) {
     position.ticket = in_short == nullptr ? in_long : in_short;
   } else {
-    position.ticket = in_short->turn < in_long->turn ? in_short : in_long;
+    position.ticket = comes_before(*in_short, *in_long) ? in_short : in_long;
   }
 }
 

@@ -87,6 +87,7 @@ class TurnOrder {
   /// Whether the client would still be light with `cost` more waiting.
   bool stays_light(uint64_t client, uint32_t model, double weight, double cost) const;
 
+  const TurnRules& rules() const { return rules_; }
   const ModelFlows& flows(size_t model) const { return models_[model]; }
   size_t models() const { return models_.size(); }
   /// Clients that are remembered, also those of which nothing waits.
@@ -108,6 +109,7 @@ class TurnOrder {
 
   bool is_light(double cost, double weight) const;
   Flow& flow_of(uint64_t client, uint32_t model, double weight);
+  TicketLine& line_of(Flow& flow, const WaitingTicket& ticket) const;
   void leave_sets(Flow& flow);
   void enter_sets(Flow& flow);
   void forget_idle_flows();

@@ -19,7 +19,7 @@ class WaitingIndex {
  public:
   /// `costs` by model.
   WaitingIndex(const TurnRules& rules, std::vector<PassCosts> costs)
-      : rules_(rules), costs_(std::move(costs)), turns_(rules) {}
+      : costs_(std::move(costs)), turns_(rules) {}
 
   /// `ticket`, whose request, ids, model, tenant and arrival are set, stays where it is until
   /// remove().
@@ -47,12 +47,10 @@ class WaitingIndex {
   /// A number for a choice that looks at the tickets (WaitingTicket::seen_in_round).
   uint64_t next_round() const { return ++rounds_; }
 
-  const TurnRules& rules() const { return rules_; }
   const TurnOrder& turns() const { return turns_; }
   const PrefixOrder& prefixes() const { return prefixes_; }
 
  private:
-  const TurnRules rules_;
   const std::vector<PassCosts> costs_;
   TurnOrder turns_;
   PrefixOrder prefixes_;

@@ -47,6 +47,11 @@ struct WaitingTicket {
   uint64_t seen_in_round = 0;  // the last choice that took it, or found that nobody wants it
 };
 
+/// By turn, then by arrival.
+inline bool comes_before(const WaitingTicket& a, const WaitingTicket& b) {
+  return a.turn != b.turn ? a.turn < b.turn : a.arrival < b.arrival;
+}
+
 /// A request that has not ended: it is waited for, whether its tickets wait or are in batches.
 struct WaitingRequest {
   std::shared_ptr<RequestState> state;

@@ -42,7 +42,11 @@ class FifoChooser final : public BatchChooser {
     while (!line_.empty()) {
       const Ticket& ticket = line_.front();
       if (!ticket.request->ended()) {
-        if (!fits(ticket, rules, coefficients, batch.choice.closed)) break;
+        if (const auto reason =
+                refusal(builder_, ticket.tenant(), ticket.token_ids(), rules, coefficients, 1)) {
+          batch.choice.closed = *reason;
+          break;
+        }
         builder_.add(ticket.tenant(), ticket.token_ids(), ticket.wanted());
         batch.choice.tickets.push_back(ticket);
       }
@@ -56,27 +60,6 @@ class FifoChooser final : public BatchChooser {
   }
 
  private:
-  /// As BatchPolicy's refusal: the budgets are to be the same.
-  bool fits(const Ticket& ticket, const BatchRules& rules, const CostCoefficients& coefficients,
-            BatchClosed& closed) const {
-    if (builder_.sequences() == 0) return true;
-    const PassWork price = builder_.price(ticket.tenant(), ticket.token_ids());
-    const PassWork after = builder_.work() + price;
-    const auto tokens = static_cast<double>(ticket.token_ids().size());
-    const double stretch = 2 * price.rows <= tokens ? kStretch : 1;
-    if (after.rows > static_cast<double>(rules.rows_max) ||
-        builder_.full_rows() + ticket.token_ids().size() > rules.full_rows_max) {
-      closed = BatchClosed::kRows;
-    } else if (builder_.sequences() >= rules.sequences_max) {
-      closed = BatchClosed::kSequences;
-    } else if (coefficients.seconds(after) > stretch * rules.seconds_max) {
-      closed = BatchClosed::kSeconds;
-    } else {
-      return true;
-    }
-    return false;
-  }
-
   const CostModels& costs_;
   std::deque<Ticket> line_;
   PlanBuilder builder_;

@@ -193,8 +193,7 @@ class CommandLineParser {
   void add_overload_options(CLI::App* sub) {
     option(sub, "max-queue", o_.max_queue,
            "Inputs that may wait, the last eighth for clients that send little; a request beyond "
-           "it is "
-           "answered 429, one with more inputs 400")
+           "it is answered 429, one with more inputs 400")
         ->check(CLI::Range(size_t{1}, size_t{1} << 24U));
     option(sub, "max-queue-tokens", o_.max_queue_tokens,
            "Tokens of the inputs that may wait; a request beyond it is answered 429, one with more "
