@@ -10,7 +10,7 @@
 #include "models/model.h"
 #include "scheduler/scheduler.h"
 #include "server/commands/options.h"
-#include "server/inference_service.h"
+#include "server/service/inference_service.h"
 #include "text/tokenizer.h"
 
 namespace espalier::commands {

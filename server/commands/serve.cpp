@@ -6,15 +6,15 @@
 #include <mutex>
 #include <optional>
 
-#include "server/api_keys.h"
-#include "server/api_routes.h"
-#include "server/batch_fan_out.h"
+#include "server/access/api_keys.h"
+#include "server/api/api_routes.h"
 #include "server/commands/commands.h"
 #include "server/commands/runtime.h"
 #include "server/commands/shutdown_signals.h"
 #include "server/debug/batch_recorder.h"
 #include "server/http/http_server.h"
-#include "server/metrics.h"
+#include "server/observe/batch_fan_out.h"
+#include "server/observe/metrics.h"
 
 namespace espalier::commands {
 namespace {
@@ -63,11 +63,10 @@ int serve(const Options& options) {
     spdlog::info("{} API keys from {}", keys->size(), options.api_key_file);
   }
   server::Metrics metrics;
-  server::HttpServer http(http_options(options),
-                          [&](const std::string& route, int status, double seconds) {
-                            metrics.on_request(route, status, seconds);
-                            spdlog::debug("{} {} {:.1f} ms", route, status, 1e3 * seconds);
-                          });
+  server::HttpServer http(http_options(options), [&](const server::HttpExchange& exchange) {
+    metrics.on_request(exchange.route, exchange.status, exchange.seconds);
+    spdlog::debug("{} {} {:.1f} ms", exchange.route, exchange.status, 1e3 * exchange.seconds);
+  });
   // Before the model is loaded: a port in use should not cost the minutes that a large model takes.
   const uint16_t port = http.bind();
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "server/batch_closed_name.h"
+#include "server/observe/batch_closed_name.h"
 
 namespace espalier::server {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "server/batch_closed_name.h"
+#include "server/observe/batch_closed_name.h"
 
 namespace espalier::server {
 namespace {

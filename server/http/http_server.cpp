@@ -14,8 +14,8 @@
 #include "server/http/listening_socket.h"
 #include "server/http/peer_address.h"
 #include "server/http/request_head.h"
+#include "server/http/request_id.h"
 #include "server/http/request_threads.h"
-#include "server/route_paths.h"
 
 namespace espalier::server {
 namespace {
@@ -53,6 +53,7 @@ struct Visit {
   HttpRequest request;  // for `route`, its body last
   HttpResponse answer;  // also before the body is read, if `answered`
   bool answered = false;
+  size_t response_bytes = 0;
   bool send_failed = false;
   bool close_after = false;
 };
@@ -63,12 +64,20 @@ HttpRequest request_without_body(const Visit& visit, SteadyClock::time_point rec
   request.method = visit.head.method;
   request.path = visit.head.path;
   request.content_type = visit.head.content_type;
-  request.authorization = visit.head.authorization;
-  request.request_timeout = visit.head.request_timeout;
+  request.fields = visit.head.fields;
+  const std::string* const id = request.fields.find("x-request-id");
+  request.id = id != nullptr && is_sound_request_id(*id) ? *id : new_request_id();
   request.client_address = peer_address(visit.connection.fd());
   request.received_at = received_at;
   request.client_gone = [&connection = visit.connection] { return connection.peer_gone(); };
   return request;
+}
+
+/// Whether `path` is the route's, or below it.
+bool takes(const Route& route, std::string_view path) {
+  if (!route.path.ends_with("/*")) return route.path == path;
+  const auto above = std::string_view(route.path).substr(0, route.path.size() - 1);
+  return path.starts_with(above) && path.size() > above.size();
 }
 
 /// What becomes of a connection after an answer.
@@ -262,8 +271,8 @@ After HttpServer::Impl::handle(Connection& connection) {
   const bool head_ok = head.has_value();
   Visit visit(connection, head_ok ? std::move(*head) : RequestHead{},
               std::chrono::seconds(options.receive_seconds_max));
+  visit.request = request_without_body(visit, start);
   if (head_ok) {
-    visit.request = request_without_body(visit, start);
     route(visit);
   } else {
     visit.answer = error_response(head.error());
@@ -276,8 +285,14 @@ After HttpServer::Impl::handle(Connection& connection) {
     codec.process(stream);
   }
   ++connection.answered;
-  observer(visit.route != nullptr ? visit.route->path : kOtherRoute, visit.answer.status,
-           std::chrono::duration<double>(SteadyClock::now() - start).count());
+  static const std::string other(kOtherRoute);
+  observer({.route = visit.route != nullptr ? visit.route->path : other,
+            .request = visit.request,
+            .status = visit.answer.status,
+            .seconds = std::chrono::duration<double>(SteadyClock::now() - start).count(),
+            .request_bytes = visit.framing.content_bytes(),
+            .response_bytes = visit.response_bytes,
+            .log = visit.answer.log});
   if (visit.send_failed) return After::kClose;
   if (!visit.close_after) return After::kKeep;
   const bool all_read = head_ok && visit.framing.complete() && !connection.has_buffered_bytes();
@@ -288,7 +303,7 @@ void HttpServer::Impl::route(Visit& visit) {
   const RequestHead& head = visit.head;
   std::string allowed;
   for (const Route& route : routes) {
-    if (route.path != head.path) continue;
+    if (!takes(route, head.path)) continue;
     if (route.method == head.method || (route.method == "GET" && head.method == "HEAD"))
       visit.route = &route;
     allowed += (allowed.empty() ? "" : ", ") + route.method;
@@ -395,9 +410,11 @@ HttpResponse HttpServer::Impl::call_handler(Visit& visit, std::string body) {
 void HttpServer::Impl::write_answer(Visit& visit, httplib::Response& response) const {
   visit.close_after = visit.close_after || loop.stopping();
   if (visit.answer.status == http_status(ErrorKind::kClientGone)) visit.send_failed = true;
+  visit.response_bytes = visit.answer.body.size();
   response.status = visit.answer.status;
   response.body = std::move(visit.answer.body);
   response.set_header("Content-Type", visit.answer.content_type);
+  response.set_header("X-Request-Id", visit.request.id);
   for (const auto& [name, value] : visit.answer.headers) response.set_header(name, value);
 }
 

@@ -16,17 +16,21 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
+
+#include "server/http/header_fields.h"
 
 namespace espalier::server {
 
 struct HttpRequest {
   std::string method;
-  std::string path;                            // without the query string
-  std::string content_type;                    // lower case, without parameters; empty if absent
-  std::string authorization;                   // the header field as sent; empty if absent
-  std::optional<std::string> request_timeout;  // X-Request-Timeout-Ms as sent
-  std::string client_address;                  // see peer_address.h
+  std::string path;  // without the query string, not percent-decoded
+  std::string id;    // X-Request-Id: the client's if it is a sound one, else a new one
+  HeaderFields fields;
+  std::string content_type;    // lower case, without parameters; empty if absent
+  std::string client_address;  // see peer_address.h
   std::chrono::steady_clock::time_point received_at{};  // when its head was read
   std::string body;                                     // decoded
   /// True once the client has closed its connection, or only its sending half (`nc -N`): the two
@@ -34,11 +38,16 @@ struct HttpRequest {
   std::function<bool()> client_gone;
 };
 
+/// What a handler tells the log about a request, by name.
+using LogValue = std::variant<uint64_t, double, std::string>;
+using LogFields = std::vector<std::pair<std::string, LogValue>>;
+
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
+  LogFields log;
 };
 
 /// Looks at a request before its body is read; an answer refuses it.
@@ -47,9 +56,24 @@ using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 struct Route {
   std::string method;  // "GET" or "POST"
-  std::string path;    // exact
+  std::string path;    // exact, or with "/*" at its end for everything below it
   HttpHandler handler;
   HttpAdmission admission = {};  // absent: everyone is let in
+};
+
+/// What requests that no route took are counted under: paths are the client's to choose, and each
+/// would be a time series.
+inline constexpr char kOtherRoute[] = "other";
+
+/// One request and its answer, for logs and metrics; references are valid during the call.
+struct HttpExchange {
+  const std::string& route;    // Route::path, or kOtherRoute
+  const HttpRequest& request;  // its body may be gone; nothing but an id if its head was broken
+  int status = 200;
+  double seconds = 0;         // from the head's arrival to the answer's last byte
+  size_t request_bytes = 0;   // of the body, before decoding
+  size_t response_bytes = 0;  // of the body
+  const LogFields& log;       // the handler's
 };
 
 struct HttpServerOptions {
@@ -64,7 +88,7 @@ struct HttpServerOptions {
 class HttpServer {
  public:
   /// What happened to one request, also when no route took it; called after the answer was written.
-  using RequestObserver = std::function<void(const std::string& route, int status, double seconds)>;
+  using RequestObserver = std::function<void(const HttpExchange&)>;
 
   HttpServer(HttpServerOptions options, RequestObserver observer);
   ~HttpServer();

@@ -1,6 +1,7 @@
 #include "server/http/request_head.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -10,6 +11,9 @@ namespace {
 
 constexpr size_t kHeaderFieldsMax = 128;
 constexpr size_t kTargetBytesMax = 8192;
+/// Fields that must not occur twice, besides those that frame the body.
+constexpr std::array<std::string_view, 5> kSoleFields{"authorization", "origin", "traceparent",
+                                                      "x-request-id", "x-request-timeout-ms"};
 
 ApiError bad_head(std::string message) {
   ApiError error;
@@ -118,6 +122,10 @@ class HeadParser {
     const auto value = trim(line.substr(colon + 1));
     if (!std::ranges::all_of(value, is_field_char))
       return bad_head("the header field `" + name + "` holds a control character");
+    // A proxy might have checked the other one.
+    if (std::ranges::find(kSoleFields, name) != kSoleFields.end() && head_.fields.find(name))
+      return bad_head("the header field `" + name + "` occurs twice");
+    head_.fields.add(name, std::string(value));
     return known_field(name, value);
   }
 
@@ -154,11 +162,6 @@ class HeadParser {
       if (!head_.content_encoding.empty()) head_.content_encoding += ", ";
       if (const auto encoding = lower_case(value); encoding != "identity")
         head_.content_encoding += encoding;
-    } else if (name == "authorization") {
-      return sole_field("Authorization", value, seen_authorization_, head_.authorization);
-    } else if (name == "x-request-timeout-ms") {
-      return sole_field("X-Request-Timeout-Ms", value, seen_timeout_,
-                        head_.request_timeout.emplace());
     } else if (name == "connection") {
       connection_field(value);
     } else if (name == "expect") {
@@ -176,15 +179,6 @@ class HeadParser {
     return std::nullopt;
   }
 
-  /// A field that must not occur twice: a proxy might have checked the other one.
-  static std::optional<ApiError> sole_field(const char* name, std::string_view value, bool& seen,
-                                            std::string& to) {
-    if (seen) return bad_head(std::string(name) + " occurs twice");
-    seen = true;
-    to = value;
-    return std::nullopt;
-  }
-
   void connection_field(std::string_view value) {
     while (!value.empty()) {
       const auto option = lower_case(trim(take_until(value, ",")));
@@ -199,8 +193,6 @@ class HeadParser {
   bool has_transfer_encoding_ = false;
   bool wants_close_ = false;
   bool wants_keep_alive_ = false;
-  bool seen_authorization_ = false;
-  bool seen_timeout_ = false;
   size_t hosts_ = 0;
   size_t fields_ = 0;
 };

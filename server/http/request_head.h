@@ -8,11 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "server/api_error.h"
+#include "server/http/header_fields.h"
 
 namespace espalier::server {
 
@@ -25,12 +25,11 @@ struct RequestHead {
   std::string method;  // as sent
   std::string path;    // without query; not percent-decoded
   BodyKind body = BodyKind::kNone;
-  uint64_t content_length = 0;                 // for kLength; UINT64_MAX for numbers beyond
-  std::string content_type;                    // lower case, without parameters; empty if absent
-  std::string content_encoding;                // lower case; empty if absent or "identity"
-  std::string authorization;                   // as sent; empty if absent
-  std::optional<std::string> request_timeout;  // X-Request-Timeout-Ms, as sent
-  bool keep_alive = false;  // the client can send another request on the connection
+  uint64_t content_length = 0;   // for kLength; UINT64_MAX for numbers beyond
+  std::string content_type;      // lower case, without parameters; empty if absent
+  std::string content_encoding;  // lower case; empty if absent or "identity"
+  HeaderFields fields;           // all of them
+  bool keep_alive = false;       // the client can send another request on the connection
   bool expects_continue = false;
 };
 

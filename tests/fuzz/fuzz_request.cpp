@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "server/api/embeddings_json.h"
+#include "server/api/rerank_json.h"
 #include "server/api_error.h"
-#include "server/embeddings_json.h"
-#include "server/rerank_json.h"
 
 namespace {
 

@@ -30,8 +30,8 @@ SOLE_INCLUDERS = {
     "pcre2.h": {"text/split_pattern.cpp"},
 }
 SOLE_PREFIXES = {
-    "openssl/": {"server/key_digest.cpp"},
-    "prometheus/": {"server/metrics.cpp"},
+    "openssl/": {"server/access/key_digest.cpp"},
+    "prometheus/": {"server/observe/metrics.cpp"},
     "unicode/": {"text/unicode_normalizer.cpp"},
 }
 NOT_IN_HEADERS = {"nlohmann/json.hpp"}

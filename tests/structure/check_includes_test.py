@@ -21,18 +21,18 @@ class CheckIncludes(unittest.TestCase):
         self.assertEqual(len(self.found("engine/sgemm.cpp", '"text/tokenizer.h"')), 1)
 
     def test_server_names_no_concrete_model_but_its_commands_do(self):
-        self.assertEqual(len(self.found("server/api_routes.cpp", '"models/model.h"')), 1)
-        self.assertEqual(len(self.found("server/api_routes.cpp", '"server/commands/options.h"')), 1)
+        self.assertEqual(len(self.found("server/api/api_routes.cpp", '"models/model.h"')), 1)
+        self.assertEqual(len(self.found("server/api/api_routes.cpp", '"server/commands/options.h"')), 1)
         self.assertEqual(self.found("server/commands/runtime.cpp", '"models/model.h"', '"engine/gemm.h"'), [])
 
     def test_heavy_headers_have_one_includer(self):
-        self.assertEqual(len(self.found("server/api_routes.cpp", "<httplib.h>")), 1)
+        self.assertEqual(len(self.found("server/api/api_routes.cpp", "<httplib.h>")), 1)
         self.assertEqual(len(self.found("engine/gemm.cpp", "<cblas.h>")), 1)
-        self.assertEqual(len(self.found("server/api_routes.cpp", "<prometheus/counter.h>")), 1)
+        self.assertEqual(len(self.found("server/api/api_routes.cpp", "<prometheus/counter.h>")), 1)
 
     def test_json_is_in_no_header(self):
-        self.assertEqual(len(self.found("server/json_request.h", "<nlohmann/json.hpp>")), 1)
-        self.assertEqual(self.found("server/json_request.cpp", "<nlohmann/json.hpp>"), [])
+        self.assertEqual(len(self.found("server/api/json_request.h", "<nlohmann/json.hpp>")), 1)
+        self.assertEqual(self.found("server/api/json_request.cpp", "<nlohmann/json.hpp>"), [])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-#include "server/api_keys.h"
+#include "server/access/api_keys.h"
 
 #include <gmock/gmock.h>
 

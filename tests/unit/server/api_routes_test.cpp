@@ -1,4 +1,4 @@
-#include "server/api_routes.h"
+#include "server/api/api_routes.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "fake_model.h"
-#include "server/route_paths.h"
+#include "server/api/route_paths.h"
 
 namespace espalier::server {
 namespace {
@@ -108,7 +108,8 @@ TEST_F(Routes, WithKeysOnlyTheProbesAreOpen) {
     const bool open = route.path == kHealthPath || route.path == kMetricsPath;
     EXPECT_EQ(!route.admission, open) << route.path;
     if (open) continue;
-    request.authorization = "Bearer guessed";
+    request.fields = HeaderFields();
+    request.fields.add("authorization", "Bearer guessed");
     const auto refusal = route.admission(request);
     ASSERT_TRUE(refusal) << route.path;
     EXPECT_EQ(refusal->status, 401);
@@ -116,19 +117,21 @@ TEST_F(Routes, WithKeysOnlyTheProbesAreOpen) {
     EXPECT_EQ(error["type"], "authentication_error");
     EXPECT_EQ(error["code"], "invalid_api_key");
     EXPECT_THAT(refusal->headers, testing::Contains(testing::Pair("WWW-Authenticate", "Bearer")));
-    request.authorization = "Bearer secret";
+    request.fields = HeaderFields();
+    request.fields.add("authorization", "Bearer secret");
     EXPECT_FALSE(route.admission(request)) << route.path;
   }
 }
 
 TEST_F(Routes, TimeoutThatIsNoNumberIs400BeforeTheBodyIsRead) {
   HttpRequest request;
-  request.request_timeout = "soon";
+  request.fields.add("x-request-timeout-ms", "soon");
   const auto refusal = routes_.front().admission(request);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->status, 400);
   EXPECT_THAT(refusal->body, HasSubstr("X-Request-Timeout-Ms"));
-  request.request_timeout = "1000";
+  request.fields = HeaderFields();
+  request.fields.add("x-request-timeout-ms", "1000");
   EXPECT_FALSE(routes_.front().admission(request));
 }
 

@@ -1,4 +1,4 @@
-#include "server/base64.h"
+#include "server/api/base64.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "debug_test_batches.h"
-#include "server/batch_fan_out.h"
+#include "server/observe/batch_fan_out.h"
 
 namespace espalier::server {
 namespace {

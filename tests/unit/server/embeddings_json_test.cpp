@@ -1,4 +1,4 @@
-#include "server/embeddings_json.h"
+#include "server/api/embeddings_json.h"
 
 #include <gmock/gmock.h>
 

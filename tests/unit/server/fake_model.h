@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/forward_pass.h"
-#include "server/served_model.h"
+#include "server/service/served_model.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {

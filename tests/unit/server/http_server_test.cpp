@@ -150,7 +150,7 @@ TEST(HttpServer, PortInUseIsAnErrorThatNamesTheMend) {
   RunningServer running;
   auto options = test_options();
   options.port = running.port();
-  HttpServer second(options, [](const std::string&, int, double) {});
+  HttpServer second(options, [](const HttpExchange&) {});
   try {
     second.bind();
     FAIL() << "bound a port in use";
@@ -163,7 +163,7 @@ TEST(HttpServer, PortInUseIsAnErrorThatNamesTheMend) {
 TEST(HttpServer, UnknownHostIsAnError) {
   auto options = test_options();
   options.host = "256.1.1.1";
-  HttpServer server(options, [](const std::string&, int, double) {});
+  HttpServer server(options, [](const HttpExchange&) {});
   EXPECT_THROW(server.bind(), std::runtime_error);
 }
 
@@ -228,7 +228,7 @@ TEST(HttpServer, ClientThatHalfClosesGetsAShortRequestsAnswer) {
 }
 
 TEST(HttpServerStop, BeforeServeMakesItReturn) {
-  HttpServer server(test_options(), [](const std::string&, int, double) {});
+  HttpServer server(test_options(), [](const HttpExchange&) {});
   server.bind();
   server.stop();
   server.serve({});
@@ -236,7 +236,7 @@ TEST(HttpServerStop, BeforeServeMakesItReturn) {
 }
 
 TEST(HttpServerStop, ServeWithoutBindIsRefused) {
-  HttpServer server(test_options(), [](const std::string&, int, double) {});
+  HttpServer server(test_options(), [](const HttpExchange&) {});
   EXPECT_THROW(server.serve({}), std::logic_error);
 }
 

@@ -1,4 +1,4 @@
-#include "server/inference_service.h"
+#include "server/service/inference_service.h"
 
 #include <gmock/gmock.h>
 

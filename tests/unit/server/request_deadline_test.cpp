@@ -1,4 +1,4 @@
-#include "server/request_deadline.h"
+#include "server/service/request_deadline.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "server/rerank_json.h"
+#include "server/api/rerank_json.h"
 
 #include <gmock/gmock.h>
 

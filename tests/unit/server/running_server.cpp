@@ -14,9 +14,9 @@ HttpServerOptions test_options() {
 
 RunningServer::RunningServer(HttpServerOptions options)
     : server_(std::move(options),
-              [this](const std::string& route, int status, double /*seconds*/) {
+              [this](const HttpExchange& exchange) {
                 const std::lock_guard lock(mutex_);
-                observed_.push_back(route + " " + std::to_string(status));
+                observed_.push_back(exchange.route + " " + std::to_string(exchange.status));
                 changed_.notify_all();
               }),
       port_(server_.bind()),
@@ -83,7 +83,8 @@ std::vector<Route> RunningServer::routes() {
     return response;
   };
   const auto admit = [](const HttpRequest& request) -> std::optional<HttpResponse> {
-    if (request.authorization == "let me in") return std::nullopt;
+    const std::string* const sent = request.fields.find("authorization");
+    if (sent != nullptr && *sent == "let me in") return std::nullopt;
     HttpResponse refusal;
     refusal.status = 401;
     refusal.body = "{}";
@@ -91,7 +92,8 @@ std::vector<Route> RunningServer::routes() {
   };
   const auto who = [](const HttpRequest& request) {
     HttpResponse response;
-    response.body = request.client_address + "|" + request.request_timeout.value_or("none");
+    const std::string* const timeout = request.fields.find("x-request-timeout-ms");
+    response.body = request.client_address + "|" + (timeout != nullptr ? *timeout : "none");
     return response;
   };
   const auto fail = [](const HttpRequest&) -> HttpResponse { throw std::runtime_error("oops"); };

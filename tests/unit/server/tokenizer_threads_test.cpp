@@ -1,4 +1,4 @@
-#include "server/tokenizer_threads.h"
+#include "server/service/tokenizer_threads.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "server/embeddings_json.h"
+#include "server/api/embeddings_json.h"
 
 #include <array>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "server/base64.h"
-#include "server/json_request.h"
+#include "server/api/base64.h"
+#include "server/api/json_request.h"
 
 namespace espalier::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/key_digest.h"
+#include "server/access/key_digest.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

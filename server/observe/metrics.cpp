@@ -1,4 +1,4 @@
-#include "server/metrics.h"
+#include "server/observe/metrics.h"
 
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
@@ -14,8 +14,8 @@
 #include <chrono>
 #include <mutex>
 
-#include "server/batch_closed_name.h"
-#include "server/route_paths.h"
+#include "server/api/route_paths.h"
+#include "server/observe/batch_closed_name.h"
 
 namespace espalier::server {
 namespace {

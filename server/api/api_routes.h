@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "scheduler/scheduler.h"
-#include "server/api_keys.h"
+#include "server/access/api_keys.h"
 #include "server/debug/batch_recorder.h"
 #include "server/http/http_server.h"
-#include "server/inference_service.h"
-#include "server/metrics.h"
+#include "server/observe/metrics.h"
+#include "server/service/inference_service.h"
 
 namespace espalier::server {
 

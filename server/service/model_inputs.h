@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "server/inference_service.h"
-#include "server/tokenizer_threads.h"
+#include "server/service/inference_service.h"
+#include "server/service/tokenizer_threads.h"
 
 namespace espalier::server {
 

@@ -1,10 +1,10 @@
-#include "server/rerank_json.h"
+#include "server/api/rerank_json.h"
 
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "server/json_request.h"
+#include "server/api/json_request.h"
 
 namespace espalier::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/identity.h"
+#include "server/access/identity.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

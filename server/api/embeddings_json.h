@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/inference_service.h"
+#include "server/service/inference_service.h"
 
 namespace espalier::server {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "scheduler/scheduler.h"
-#include "server/inference_service.h"
+#include "server/service/inference_service.h"
 
 namespace espalier::server {
 

@@ -1,4 +1,4 @@
-#include "server/batch_closed_name.h"
+#include "server/observe/batch_closed_name.h"
 
 namespace espalier::server {
 

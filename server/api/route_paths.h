@@ -12,8 +12,5 @@ inline constexpr char kMetricsPath[] = "/metrics";
 inline constexpr char kTimelinePath[] = "/debug/timeline";
 inline constexpr char kTriePath[] = "/debug/trie";
 inline constexpr char kTrieSvgPath[] = "/debug/trie.svg";
-/// What requests that no route took are counted under: paths are the client's to choose, and each
-/// would be a time series.
-inline constexpr char kOtherRoute[] = "other";
 
 }  // namespace espalier::server

@@ -1,4 +1,4 @@
-#include "server/tokenizer_threads.h"
+#include "server/service/tokenizer_threads.h"
 
 #include <pthread.h>
 #include <sys/resource.h>

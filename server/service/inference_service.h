@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "scheduler/scheduler.h"
+#include "server/access/identity.h"
 #include "server/api_error.h"
-#include "server/identity.h"
-#include "server/request_deadline.h"
-#include "server/served_model.h"
-#include "server/tokenizer_threads.h"
+#include "server/service/request_deadline.h"
+#include "server/service/served_model.h"
+#include "server/service/tokenizer_threads.h"
 
 namespace espalier::server {
 

@@ -1,4 +1,4 @@
-#include "server/api_routes.h"
+#include "server/api/api_routes.h"
 
 #include <spdlog/spdlog.h>
 
@@ -9,14 +9,14 @@
 #include <random>
 #include <utility>
 
+#include "server/api/embeddings_json.h"
+#include "server/api/json_request.h"
+#include "server/api/rerank_json.h"
+#include "server/api/route_paths.h"
 #include "server/debug/timeline_json.h"
 #include "server/debug/trie_svg.h"
 #include "server/debug/trie_text.h"
-#include "server/embeddings_json.h"
 #include "server/error_response.h"
-#include "server/json_request.h"
-#include "server/rerank_json.h"
-#include "server/route_paths.h"
 
 namespace espalier::server {
 namespace {
@@ -69,7 +69,10 @@ HttpResponse failed(const ApiContext& context, const char* path, const ApiError&
 }
 
 Result<Identity> identify(const ApiContext& context, const HttpRequest& http) {
-  if (context.api_keys != nullptr) return context.api_keys->identify(http.authorization);
+  if (context.api_keys != nullptr) {
+    const std::string* const sent = http.fields.find("authorization");
+    return context.api_keys->identify(sent != nullptr ? *sent : std::string_view());
+  }
   return identity_of_address(http.client_address);
 }
 
@@ -80,8 +83,8 @@ Result<Caller> caller_of(const ApiContext& context, const HttpRequest& http) {
   Caller caller;
   caller.identity = *identity;
   caller.gone = http.client_gone;
-  if (http.request_timeout) {
-    const auto timeout = parse_request_timeout(*http.request_timeout);
+  if (const std::string* const sent = http.fields.find("x-request-timeout-ms")) {
+    const auto timeout = parse_request_timeout(*sent);
     if (!timeout) return tl::unexpected(timeout.error());
     caller.timeout = AskedTimeout{*timeout, http.received_at};
   }

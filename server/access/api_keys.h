@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "server/access/identity.h"
+#include "server/access/key_digest.h"
 #include "server/api_error.h"
-#include "server/identity.h"
-#include "server/key_digest.h"
 
 namespace espalier::server {
 

@@ -1,4 +1,4 @@
-#include "server/inference_service.h"
+#include "server/service/inference_service.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "server/model_inputs.h"
+#include "server/service/model_inputs.h"
 
 namespace espalier::server {
 namespace {

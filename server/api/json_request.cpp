@@ -1,4 +1,4 @@
-#include "server/json_request.h"
+#include "server/api/json_request.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "server/model_inputs.h"
+#include "server/service/model_inputs.h"
 
 #include <algorithm>
 #include <optional>
