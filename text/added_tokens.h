@@ -23,6 +23,7 @@ struct AddedToken {
   bool strip_left = false;   // swallows the white space before it
   bool strip_right = false;  // … and behind it
   bool normalized = false;   // looked for in normalized text, else in raw text
+  bool special = false;      // left out by decode() on demand; makes no difference to ids
 };
 
 /// A stretch of text: an added token, or text between added tokens.

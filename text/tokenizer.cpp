@@ -4,11 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "text/added_tokens.h"
-#include "text/bpe.h"
-#include "text/pre_tokenizer.h"
-#include "text/tokenizer_json.h"
-#include "text/unicode_normalizer.h"
+#include "text/tokenizer_impl.h"
 #include "text/utf8.h"
 
 namespace espalier::text {
@@ -20,50 +16,18 @@ constexpr size_t kWindowBytesPerId = 8, kWindowBytesMin = 1024, kWindowGrowth = 
 
 }  // namespace
 
-/// Buffers that are reused within one encode().
-struct EncodeScratch {
-  std::string normalized;
-  PreTokenScratch pre_tokens;
-  BpeScratch bpe;
-};
-
-/// Where ids go, and how many of them are wanted: words are not taken apart, so a few more may
-/// come.
-struct IdSink {
-  std::vector<uint32_t> ids;
-  size_t wanted = Tokenizer::kAllIds;
-
-  bool full() const { return ids.size() >= wanted; }
-};
-
-struct Tokenizer::Impl {
-  std::optional<UnicodeNormalizer> normalizer;
-  AddedTokenMatcher raw_tokens;         // looked for before normalization …
-  AddedTokenMatcher normalized_tokens;  // … and after it
-  PreTokenizer pre_tokenizer;
-  BpeModel model;
-  PostProcessor post_processor;
-  Vocabulary added_ids;
-  size_t id_count;
-
-  explicit Impl(TokenizerSpec spec);
-  void append_ids(std::string_view text, TextEnd end, bool match_added_tokens, IdSink& sink) const;
-  void append_segment(std::string_view raw, TextEnd end, const AddedTokenMatcher& tokens,
-                      EncodeScratch& scratch, IdSink& sink) const;
-  size_t append_words(std::string_view text, TextEnd end, EncodeScratch& scratch,
-                      IdSink& sink) const;
-};
-
 Tokenizer::Impl::Impl(TokenizerSpec spec)
     : normalizer(std::move(spec.normalizer)),
       pre_tokenizer(std::move(spec.pre_tokenizer)),
       model(std::move(spec.model)),
       post_processor(std::move(spec.post_processor)),
+      added_tokens(std::move(spec.added_tokens)),
+      entries(model.vocabulary(), added_tokens),
       id_count(spec.id_count) {
   std::vector<AddedToken> raw, normalized;
-  for (AddedToken& token : spec.added_tokens) {
+  for (const AddedToken& token : added_tokens) {
     added_ids.emplace(token.content, token.id);
-    (token.normalized ? normalized : raw).push_back(std::move(token));
+    (token.normalized ? normalized : raw).push_back(token);
   }
   raw_tokens = AddedTokenMatcher(std::move(raw));
   normalized_tokens = AddedTokenMatcher(std::move(normalized));
@@ -214,5 +178,30 @@ std::optional<uint32_t> Tokenizer::token_id(std::string_view token) const {
 }
 
 size_t Tokenizer::id_count() const { return impl_->id_count; }
+
+std::optional<std::string_view> Tokenizer::token_content(uint32_t id) const {
+  const TokenEntry* const entry = impl_->entries.find(id);
+  return entry == nullptr ? std::nullopt : std::optional(entry->content);
+}
+
+std::string Tokenizer::token_bytes(uint32_t id) const {
+  const TokenEntry* const entry = impl_->entries.find(id);
+  return entry == nullptr ? std::string() : text::token_bytes(entry->content);
+}
+
+bool Tokenizer::is_special(uint32_t id) const {
+  const TokenEntry* const entry = impl_->entries.find(id);
+  return entry != nullptr && entry->special;
+}
+
+std::string Tokenizer::decode(std::span<const uint32_t> ids, bool skip_special_tokens) const {
+  std::string bytes;
+  for (const uint32_t id : ids) {
+    const TokenEntry* const entry = impl_->entries.find(id);
+    if (entry == nullptr || (skip_special_tokens && entry->special)) continue;
+    bytes += text::token_bytes(entry->content);
+  }
+  return is_valid_utf8(bytes) ? bytes : replace_invalid_utf8(bytes);
+}
 
 }  // namespace espalier::text

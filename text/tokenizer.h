@@ -1,5 +1,6 @@
 // A Hugging Face `tokenizer.json`, read once, giving exactly the ids of Hugging Face's
-// `tokenizers`: added tokens, NFC, the pre-tokenizer's regex, byte-level BPE, post-processor.
+// `tokenizers`: added tokens, NFC, the pre-tokenizer's regex, byte-level BPE, post-processor. And
+// the way back: the text of ids, and where in a text each id comes from.
 //
 // Thread contract: a Tokenizer is immutable after load(); any number of threads may call it at
 // once.
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +27,14 @@ struct EncodeOptions {
   /// Bytes that encode_up_to() reads at first; 0: so many that they suffice for nearly every text.
   /// Tests make it small.
   size_t first_window = 0;
+};
+
+/// An id of a text, and the bytes of the text that it stands for.
+struct TokenWithOffsets {
+  uint32_t id = 0;
+  size_t begin = 0, end = 0;  // bytes [begin, end) of the text as it was given
+  bool special = false;       // from the post-processor and not from the text; then begin == end
+  bool operator==(const TokenWithOffsets&) const = default;
 };
 
 class Tokenizer {
@@ -59,6 +69,29 @@ class Tokenizer {
   Encoded encode_up_to(std::string_view utf8, size_t ids_max,
                        const EncodeOptions& options = {}) const;
 
+  /// The ids of encode(), each with the bytes of `utf8` that it stands for. Several times slower
+  /// than encode(), and takes no `first_window`.
+  ///
+  /// Ranges are whole characters: of tokens that split a character each has all of it, and the
+  /// space that a pre-tokenizer puts before a text belongs to the character behind it. The range of
+  /// a character that NFC composed has its accents. (Hugging Face's has the first character alone.)
+  /// Where NFC also moves marks past each other, they are matched up in order. An invalid byte
+  /// sequence is the range of its U+FFFD. An added token has the white space that it swallows.
+  /// Tokens from the text leave none of its bytes out; begins never decrease, and neither do ends
+  /// unless the text has added tokens in what another one swallows.
+  ///
+  /// `special` is Hugging Face's special_tokens_mask: a special token that is spelled in the text
+  /// is a token of the text. Those before a text are at 0, those behind it at its end. The
+  /// post-processor's `trim_offsets` is taken as false.
+  std::vector<TokenWithOffsets> encode_with_offsets(std::string_view utf8,
+                                                    const EncodeOptions& options = {}) const;
+
+  /// The text of `ids`: their bytes, put together, with U+FFFD for what is invalid UTF-8 then; an
+  /// id without an entry stands for nothing. The same as Hugging Face's `decode` with the
+  /// byte-level decoder, which is applied whatever `decoder` the file asks for.
+  /// `skip_special_tokens` leaves out the ids that is_special() says.
+  std::string decode(std::span<const uint32_t> ids, bool skip_special_tokens) const;
+
   /// What texts that begin alike have in common: the ids with which all of them start, and what is
   /// left to be put in front of how they go on. For every text `more`
   ///   encode(beginning + more) == ids + encode(rest + more),
@@ -75,6 +108,18 @@ class Tokenizer {
 
   /// The id of an entry of the vocabulary or of an added token, by its exact content.
   std::optional<uint32_t> token_id(std::string_view token) const;
+
+  /// The content of an id's entry, as the vocabulary writes it (`Ġthe` for " the"; see
+  /// byte_level.h) or as the added token is spelled; nothing if there is none. Valid as long as
+  /// the tokenizer.
+  std::optional<std::string_view> token_content(uint32_t id) const;
+
+  /// The bytes that an id stands for in decode(), often no valid UTF-8 by themselves; none if it
+  /// has no entry.
+  std::string token_bytes(uint32_t id) const;
+
+  /// Whether an id is an added token that the file marks as `special`.
+  bool is_special(uint32_t id) const;
 
   /// One more than the largest id.
   size_t id_count() const;

@@ -63,6 +63,7 @@ AddedToken read_added_token(const JsonField& field,
   token.strip_left = field.bool_or("lstrip", false);
   token.strip_right = field.bool_or("rstrip", false);
   token.normalized = field.bool_or("normalized", false);
+  token.special = field.bool_or("special", false);
   token.pattern = token.content;
   if (token.normalized && normalizer) {
     std::string buffer;

@@ -53,6 +53,53 @@ const CodePointTable& inert_characters(const icu::UnicodeSet& unicode_9) {
   return table;
 }
 
+std::vector<size_t> character_ends(std::string_view text) {
+  std::vector<size_t> ends;
+  for (size_t at = 0; at < text.size(); ends.push_back(at)) at += decode_utf8(text, at).length;
+  return ends;
+}
+
+/// The characters that two stretches begin or end with in common, in bytes.
+struct CommonEnds {
+  size_t head, tail;
+};
+CommonEnds common_ends(std::string_view a, std::string_view b) {
+  const size_t shorter = std::min(a.size(), b.size());
+  const auto continues = [&](size_t at) { return at < a.size() && (a[at] & 0xC0) == 0x80; };
+  size_t head = 0, tail = 0;
+  while (head < shorter && a[head] == b[head]) ++head;
+  while (continues(head)) --head;
+  while (tail < shorter - head && a[a.size() - 1 - tail] == b[b.size() - 1 - tail]) ++tail;
+  while (continues(a.size() - tail)) --tail;
+  return {head, tail};
+}
+
+/// Appends what the characters of `stretch`, which begins at `begin` in its text, became: those at
+/// its ends that are still there are themselves, the others are matched up in order.
+void append_alignment(std::string_view stretch, std::string_view normalized, size_t begin,
+                      Alignment& alignment) {
+  if (stretch == normalized) {
+    alignment.append_same(stretch.size());
+    return;
+  }
+  auto [head, tail] = common_ends(stretch, normalized);
+  if (head + tail == std::min(stretch.size(), normalized.size())) head = tail = 0;
+  const auto middle = [&](std::string_view text) {
+    return text.substr(head, text.size() - head - tail);
+  };
+  const auto from = character_ends(middle(stretch));
+  const auto to = character_ends(middle(normalized));
+  alignment.append_same(head);
+  for (size_t i = 0; i < to.size(); ++i) {
+    const size_t first = i * from.size() / to.size();
+    const size_t last = ((i + 1) * from.size() - 1) / to.size();
+    alignment.append_changed(
+        to[i] - (i == 0 ? 0 : to[i - 1]),
+        {begin + head + (first == 0 ? 0 : from[first - 1]), begin + head + from[last]});
+  }
+  alignment.append_same(tail);
+}
+
 }  // namespace
 
 struct UnicodeNormalizer::Icu {
@@ -83,6 +130,7 @@ struct UnicodeNormalizer::Icu {
     return nfc_9->getCombiningClass(static_cast<UChar32>(code_point));
   }
   size_t boundary_before(std::string_view text, size_t end) const;
+  size_t boundary_behind(std::string_view text, size_t begin) const;
   void append_normalized(std::string_view chunk, std::string& out) const;
   bool has_long_mark_run(std::string_view text) const;
   std::string with_sorted_marks(std::string_view text) const;
@@ -116,6 +164,24 @@ std::string_view UnicodeNormalizer::normalize(std::string_view text, std::string
   return buffer;
 }
 
+std::string_view UnicodeNormalizer::normalize(std::string_view text, std::string& buffer,
+                                              Alignment& alignment) const {
+  if (icu_->is_inert(text)) {
+    alignment.append_same(text.size());
+    return text;
+  }
+  std::string stretch_buffer;
+  buffer.clear();
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    end = icu_->boundary_behind(text, begin);
+    const std::string_view stretch = text.substr(begin, end - begin);
+    const std::string_view normalized = normalize(stretch, stretch_buffer);
+    append_alignment(stretch, normalized, begin, alignment);
+    buffer += normalized;
+  }
+  return buffer;
+}
+
 size_t UnicodeNormalizer::settled_bytes(std::string_view text) const {
   return text.empty() ? 0 : icu_->boundary_before(text, text.size() - 1);
 }
@@ -138,6 +204,16 @@ size_t UnicodeNormalizer::Icu::boundary_before(std::string_view text, size_t end
     if (!continues && is_boundary(decode_utf8(text, at).code_point)) return at;
   }
   return 0;
+}
+
+/// The first position behind `begin` (< text.size()) where `text` can be cut like that, or its end.
+size_t UnicodeNormalizer::Icu::boundary_behind(std::string_view text, size_t begin) const {
+  for (size_t at = begin + decode_utf8(text, begin).length; at < text.size();) {
+    const DecodedCharacter character = decode_utf8(text, at);
+    if (is_boundary(character.code_point)) return at;
+    at += character.length;
+  }
+  return text.size();
 }
 
 void UnicodeNormalizer::Icu::append_normalized(std::string_view chunk, std::string& out) const {

@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "text/alignment.h"
+
 namespace espalier::text {
 
 class UnicodeNormalizer {
@@ -27,6 +29,10 @@ class UnicodeNormalizer {
   /// NFC of `text`, which must be valid UTF-8: `text` itself if it is normalized already, else a
   /// view of `buffer`. Takes O(n log n), also for text that is nothing but combining marks.
   std::string_view normalize(std::string_view text, std::string& buffer) const;
+
+  /// The same, appending to `alignment` what the bytes of `text` became.
+  std::string_view normalize(std::string_view text, std::string& buffer,
+                             Alignment& alignment) const;
 
   /// The largest part of `text` (valid UTF-8), from its beginning, that is normalized to the same
   /// whatever follows `text`, and of which the rest is normalized apart: its size in bytes.

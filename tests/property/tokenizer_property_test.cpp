@@ -11,6 +11,8 @@
 #include "tests/unit/text/small_tokenizer.h"
 #include "text/rerank_prompt.h"
 #include "text/tokenizer.h"
+#include "text/unicode_normalizer.h"
+#include "text/utf8.h"
 
 namespace espalier::text {
 namespace {
@@ -92,6 +94,12 @@ size_t head_of(const RerankPrompt& prompt, const Tokenizer& tokenizer) {
                                   {.add_special_tokens = false})
                           .size();
   return prompt.fixed_tokens() - tail;
+}
+
+std::string normalized(const std::string& text) {
+  static const UnicodeNormalizer normalizer;
+  std::string buffer;
+  return std::string(normalizer.normalize(text, buffer));
 }
 
 class AnyTokenizer : public testing::TestWithParam<NamedTokenizer> {
@@ -184,6 +192,103 @@ TEST_P(AnyTokenizer, GivesRerankPromptsTheIdsOfTheWholeMiddle) {
       ASSERT_EQ(got, Ids(middle.begin(), middle.begin() + static_cast<std::ptrdiff_t>(kept)))
           << instruction << " | " << query << " | " << document;
     }
+  }
+}
+
+/// Every byte of the text belongs to a token, in order; ranges are whole characters.
+void expect_offsets_cover(const std::vector<TokenWithOffsets>& tokens, const std::string& text,
+                          bool ends_in_order) {
+  std::vector<bool> boundaries(text.size() + 1);
+  for (size_t at = 0; at < text.size(); at += decode_utf8(text, at).length) boundaries[at] = true;
+  boundaries[text.size()] = true;
+  size_t begin = 0, covered = 0;
+  for (const auto& token : tokens) {
+    ASSERT_LE(token.begin, token.end) << text;
+    ASSERT_LE(token.end, text.size()) << text;
+    ASSERT_LE(begin, token.begin) << text;
+    ASSERT_LE(token.begin, covered) << text << ": a gap";
+    ASSERT_EQ(token.begin == token.end, token.special) << text;
+    ASSERT_TRUE(!ends_in_order || covered <= token.end) << text;
+    ASSERT_TRUE(boundaries[token.begin] && boundaries[token.end]) << text;
+    begin = token.begin;
+    covered = std::max(covered, token.end);
+  }
+  ASSERT_EQ(covered, text.size()) << text;
+}
+
+TEST_P(AnyTokenizer, GivesOffsetsWithTheIdsOfEncode) {
+  const bool strips = std::string_view(GetParam().name) == "StrippingTokens";
+  for (int i = 0; i < 5000 && !HasFatalFailure(); ++i) {
+    const size_t parts = below(random_, 100) == 0 ? below(random_, 3000) : below(random_, 30);
+    const std::string text = random_text(random_, parts, below(random_, 2) == 0);
+    const EncodeOptions options = random_options();
+    const auto tokens = tokenizer_.encode_with_offsets(text, options);
+    Ids ids;
+    size_t special = 0;
+    for (const auto& token : tokens) {
+      ids.push_back(token.id);
+      special += token.special ? 1 : 0;
+    }
+    ASSERT_EQ(ids, tokenizer_.encode(text, options)) << text;
+    const size_t around = tokenizer_.prefix_tokens().size() + tokenizer_.suffix_tokens().size();
+    ASSERT_EQ(special, options.add_special_tokens ? around : 0u);
+    expect_offsets_cover(tokens, text, !strips);
+  }
+}
+
+/// Of a text that is normalized already, tokens without their partial characters are its stretches.
+TEST_P(AnyTokenizer, GivesTokensTheStretchesOfTextThatTheySpell) {
+  for (int i = 0; i < 3000; ++i) {
+    const std::string text = normalized(random_text(random_, below(random_, 30), false));
+    for (const auto& token : tokenizer_.encode_with_offsets(text, kPlain)) {
+      const std::string bytes = tokenizer_.token_bytes(token.id);
+      const auto stretch = std::string_view(text).substr(token.begin, token.end - token.begin);
+      const bool has_prefix_space = bytes.front() == ' ' && stretch.front() != ' ';
+      const auto spelled = std::string_view(bytes).substr(has_prefix_space ? 1 : 0);
+      ASSERT_NE(stretch.find(spelled), stretch.npos) << text << ": " << spelled;
+      ASSERT_LE(stretch.size() - spelled.size(), 6u) << text << ": " << spelled;
+    }
+  }
+}
+
+TEST_P(AnyTokenizer, DecodesWhatItEncodedToTheNormalizedText) {
+  const std::string name = GetParam().name;
+  const bool normalizes = name != "NoNormalizer";
+  // Where spaces were put between words, the spaces of the text are among them.
+  const bool exact = tokenizer_.decode(tokenizer_.encode("a,b", kPlain), false) == "a,b";
+  const auto without_spaces = [](std::string text) {
+    std::erase(text, ' ');
+    return text;
+  };
+  for (int i = 0; i < 3000; ++i) {
+    const bool broken = below(random_, 2) == 0;
+    const std::string text = random_text(random_, below(random_, 40), broken);
+    const std::string valid = replace_invalid_utf8(text);
+    const std::string expected = normalizes ? normalized(valid) : valid;
+    const std::string decoded = tokenizer_.decode(tokenizer_.encode(text, kPlain), true);
+    if (exact) {
+      ASSERT_EQ(decoded, expected);
+    } else {
+      ASSERT_EQ(without_spaces(decoded), without_spaces(expected));
+    }
+  }
+}
+
+TEST_P(AnyTokenizer, DecodesAnyIds) {
+  const Ids around = {0, UINT32_MAX, static_cast<uint32_t>(tokenizer_.id_count())};
+  for (int i = 0; i < 1000; ++i) {
+    Ids ids(below(random_, 20));
+    for (uint32_t& id : ids) {
+      id = below(random_, 20) == 0 ? around[below(random_, around.size())]
+                                   : static_cast<uint32_t>(below(random_, tokenizer_.id_count()));
+    }
+    const std::string all = tokenizer_.decode(ids, false);
+    ASSERT_TRUE(is_valid_utf8(all));
+    std::erase_if(ids, [&](uint32_t id) { return tokenizer_.is_special(id); });
+    ASSERT_EQ(tokenizer_.decode(ids, false), tokenizer_.decode(ids, true));
+    std::string bytes;
+    for (const uint32_t id : ids) bytes += tokenizer_.token_bytes(id);
+    ASSERT_EQ(tokenizer_.decode(ids, true), replace_invalid_utf8(bytes));
   }
 }
 
