@@ -78,9 +78,10 @@ void Model::reserve(size_t rows, size_t interlude_rows) {
 
 bool Model::has_head() const { return impl_->head.has_value(); }
 
-std::vector<float> Model::embed(std::span<const float> hidden,
-                                std::optional<size_t> dimensions) const {
-  return pooled_embedding(hidden, dimensions.value_or(hidden.size()), impl_->embedding.normalize);
+std::vector<float> Model::embed(std::span<const float> hidden, std::optional<size_t> dimensions,
+                                std::optional<bool> normalize) const {
+  return pooled_embedding(hidden, dimensions.value_or(hidden.size()),
+                          normalize.value_or(impl_->embedding.normalize));
 }
 
 float Model::token_logit(std::span<const float> hidden, uint32_t id) const {

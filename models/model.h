@@ -65,8 +65,9 @@ class Model {
   const StageSeconds& stage_seconds() const;
 
   /// The embedding of a pooled hidden state (H): its first `dimensions` (all by default), then
-  /// L2-normalised if the model says so. 1 <= dimensions <= H.
-  std::vector<float> embed(std::span<const float> hidden, std::optional<size_t> dimensions) const;
+  /// L2-normalised if `normalize`, by default if the model says so. 1 <= dimensions <= H.
+  std::vector<float> embed(std::span<const float> hidden, std::optional<size_t> dimensions,
+                           std::optional<bool> normalize = {}) const;
 
   /// Whether token_logit() works: untied models may come without `lm_head.weight`, and then only
   /// embed.

@@ -60,16 +60,23 @@ RerankPrompt::Shared RerankPrompt::prepare(std::string_view instruction, std::st
 }
 
 RerankPrompt::Encoded RerankPrompt::encode(const Shared& shared, std::string_view document,
-                                           size_t max_tokens) const {
+                                           size_t max_tokens, size_t document_tokens_max) const {
   const size_t room = max_tokens - std::min(max_tokens, tail_.size());  // for head and middle
   Encoded result{shared.ids, shared.ids.size() > room};
   if (result.truncated) {
     result.ids.resize(std::max(room, head_.size()));
   } else {
-    const Tokenizer::Encoded own = tokenizer_->encode_up_to(shared.rest + std::string(document),
-                                                            room - shared.ids.size(), kUntrusted);
+    const size_t room_left = room - shared.ids.size();
+    size_t wanted = room_left;
+    if (document_tokens_max < room_left) {
+      // The rest of the beginning and the document's first characters may share a token.
+      const size_t rest = tokenizer_->encode(shared.rest, kUntrusted).size();
+      wanted = std::min(room_left, rest + document_tokens_max);
+    }
+    const Tokenizer::Encoded own =
+        tokenizer_->encode_up_to(shared.rest + std::string(document), wanted, kUntrusted);
     result.ids.insert(result.ids.end(), own.ids.begin(), own.ids.end());
-    result.truncated = own.cut;
+    result.truncated = own.cut && wanted == room_left;
   }
   result.ids.insert(result.ids.end(), tail_.begin(), tail_.end());
   return result;

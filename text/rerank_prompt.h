@@ -44,9 +44,12 @@ class RerankPrompt {
     std::vector<uint32_t> ids;
     bool truncated = false;  // the middle was longer than max_tokens allowed, its end was cut
   };
+  static constexpr size_t kWholeDocument = SIZE_MAX;
   /// At most `max_tokens` ids; the end of the middle is cut, never head or tail. `max_tokens` must
-  /// be larger than fixed_tokens(). What is cut off a document costs no time.
-  Encoded encode(const Shared& shared, std::string_view document, size_t max_tokens) const;
+  /// be larger than fixed_tokens(). What is cut off a document costs no time. Of the document no
+  /// more than its first `document_tokens_max` ids are taken, which does not count as truncated.
+  Encoded encode(const Shared& shared, std::string_view document, size_t max_tokens,
+                 size_t document_tokens_max = kWholeDocument) const;
   Encoded encode(std::string_view instruction, std::string_view query, std::string_view document,
                  size_t max_tokens) const {
     return encode(prepare(instruction, query, max_tokens), document, max_tokens);

@@ -117,6 +117,7 @@ void ApiKeys::add_line(std::string_view line, bool share_across_keys) {
   const uint64_t number = keys_.size() + 1;
   added.identity.tenant = share_across_keys ? 0 : number;
   added.identity.client = number;
+  added.identity.name = added.name;
   if (!weight.empty()) added.identity.weight = parse_weight(weight);
   keys_.push_back(std::move(added));
 }

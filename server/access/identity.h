@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace espalier::server {
@@ -12,6 +13,7 @@ struct Identity {
   uint64_t tenant = 0;  // Submission::tenant: who may share prefixes with whom
   uint64_t client = 0;  // Submission::client: who gets a fair share of the machine
   double weight = 1;    // Submission::weight: … of which size
+  std::string name;     // of the API key, for logs and metrics; empty without keys
 };
 
 /// A client known by nothing but its IP address (as text; see http/peer_address.h). Those of one

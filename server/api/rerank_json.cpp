@@ -3,129 +3,159 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
+#include "server/api/input_options_json.h"
 #include "server/api/json_request.h"
+#include "server/api/score_fields_json.h"
+#include "server/api/text_inputs_json.h"
+#include "server/api/trie_json.h"
 
 namespace espalier::server {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 8> kMembers{
-    "query", "documents", "text", "model", "top_n", "return_documents", "instruction", "truncate"};
+constexpr auto kMembers = with_score_fields(std::array<std::string_view, 10>{
+    "query", "documents", "texts", "text", "top_n", "return_documents", "return_text",
+    "rank_fields", "raw_scores", "model"});
 
-Result<std::string> parse_document(const json& entry, size_t index) {
-  if (entry.is_string()) return entry.get<std::string>();
-  auto param = "documents[" + std::to_string(index) + "]";
-  if (entry.is_object()) {
-    const auto text = entry.find("text");
-    if (text != entry.end() && text->is_string()) return text->get<std::string>();
-    param += ".text";
-    auto message =
-        "`" + param + "` must be a string" +
-        (text == entry.end() ? std::string(", it is missing") : ", not " + describe(*text));
-    return tl::unexpected(invalid_param(std::move(param), std::move(message)));
+/// Cohere's `rank_fields`: which members of documents that are objects make their text.
+Result<std::vector<std::string>> parse_rank_fields(const json& object) {
+  std::vector<std::string> fields;
+  const auto found = object.find("rank_fields");
+  if (found == object.end() || found->is_null()) return fields;
+  const auto wrong = [](const json& value) {
+    return invalid_param("rank_fields", "`rank_fields` must be an array of names, not " +
+                                            (value.is_array() ? "an empty one" : describe(value)));
+  };
+  if (!found->is_array() || found->empty()) return tl::unexpected(wrong(*found));
+  for (const json& name : *found) {
+    if (!name.is_string()) return tl::unexpected(wrong(name));
+    fields.push_back(name.get<std::string>());
   }
-  auto message =
-      "`" + param + "` must be a string or an object with a `text`, not " + describe(entry);
-  return tl::unexpected(invalid_param(std::move(param), std::move(message)));
+  return fields;
 }
 
-Result<std::vector<std::string>> parse_documents(const json& object) {
-  const auto found = object.find("documents");
-  if (found == object.end()) {
-    return tl::unexpected(invalid_param(
-        "documents", "`documents` is missing; it must be an array of strings or of {\"text\": …}"));
+/// The named members of a document, one a line, in the order of their names.
+std::string joined_fields(const json& document, const std::vector<std::string>& fields) {
+  std::string text;
+  for (const std::string& field : fields) {
+    const auto value = document.find(field);
+    if (value == document.end() || value->is_null()) continue;
+    if (!text.empty()) text += '\n';
+    text += value->is_string() ? value->get<std::string>()
+                               : value->dump(-1, ' ', false, json::error_handler_t::replace);
   }
-  if (!found->is_array()) {
-    return tl::unexpected(invalid_param(
-        "documents",
-        "`documents` must be an array of strings or of {\"text\": …}, not " + describe(*found)));
-  }
-  if (found->empty())
-    return tl::unexpected(invalid_param("documents", "`documents` is an empty array"));
-  if (found->size() > kRerankDocumentsMax) {
-    return tl::unexpected(invalid_param(
-        "documents", "`documents` has " + std::to_string(found->size()) + " entries; at most " +
-                         std::to_string(kRerankDocumentsMax) + " are allowed in one request"));
-  }
-  std::vector<std::string> documents;
-  documents.reserve(found->size());
-  for (const json& entry : *found) {
-    auto document = parse_document(entry, documents.size());
-    if (!document) return tl::unexpected(std::move(document.error()));
-    documents.push_back(std::move(*document));
-  }
-  return documents;
+  return text;
 }
 
-Result<std::string> parse_query(const json& object) {
-  auto query = optional_string(object, "query");
-  if (!query) return tl::unexpected(std::move(query.error()));
-  if (!*query)
-    return tl::unexpected(invalid_param("query", "`query` is missing; it must be a string"));
-  return std::move(**query);
+/// Puts what `fields` name into `text` of each document of `object` that is an object.
+void apply_rank_fields(const std::vector<std::string>& fields, json& object) {
+  const auto documents = object.find("documents");
+  if (documents == object.end() || !documents->is_array()) return;
+  for (json& document : *documents)
+    if (document.is_object()) document["text"] = joined_fields(document, fields);
+}
+
+/// The body with the members that `rank_fields` names, if it does.
+Result<json> parse_object(std::string_view body) {
+  auto object = parse_json_object(body, kMembers);
+  if (!object) return object;
+  const auto fields = parse_rank_fields(*object);
+  if (!fields) return tl::unexpected(fields.error());
+  if (fields->empty()) return object;
+  std::vector<std::string_view> members(kMembers.begin(), kMembers.end());
+  members.insert(members.end(), fields->begin(), fields->end());
+  object = parse_json_object(body, members);
+  if (object) apply_rank_fields(*fields, *object);
+  return object;
+}
+
+Result<bool> parse_flag(const json& object, const char* field) {
+  const auto flag = optional_bool(object, field);
+  if (!flag) return tl::unexpected(flag.error());
+  return flag->value_or(false);
 }
 
 }  // namespace
 
-Result<RerankRequest> parse_rerank_request(std::string_view body) {
-  auto object = parse_json_object(body, kMembers);
+Result<RerankBody> parse_rerank_body(std::string_view body, bool& tei) {
+  auto object = parse_object(body);
   if (!object) return tl::unexpected(std::move(object.error()));
-  auto query = parse_query(*object);
+  RerankBody parsed;
+  tei = object->contains("texts") && !object->contains("documents");
+  parsed.tei = tei;
+  if (object->contains("texts") && !tei) {
+    return tl::unexpected(
+        invalid_param("texts", "`texts` and `documents` are the same; send one of them"));
+  }
+  auto query = parse_text(*object, "query");
   if (!query) return tl::unexpected(std::move(query.error()));
-  auto model = optional_string(*object, "model");
-  if (!model) return tl::unexpected(std::move(model.error()));
-  auto instruction = optional_string(*object, "instruction");
-  if (!instruction) return tl::unexpected(std::move(instruction.error()));
   auto top_n = optional_whole_number(*object, "top_n", 0);
   if (!top_n) return tl::unexpected(std::move(top_n.error()));
-  auto return_documents = optional_bool(*object, "return_documents");
-  if (!return_documents) return tl::unexpected(std::move(return_documents.error()));
-  auto truncate = optional_bool(*object, "truncate");
-  if (!truncate) return tl::unexpected(std::move(truncate.error()));
-  auto documents = parse_documents(*object);
+  const auto return_documents = parse_flag(*object, "return_documents");
+  if (!return_documents) return tl::unexpected(return_documents.error());
+  const auto return_text = parse_flag(*object, "return_text");
+  if (!return_text) return tl::unexpected(return_text.error());
+  const auto raw_scores = parse_flag(*object, "raw_scores");
+  if (!raw_scores) return tl::unexpected(raw_scores.error());
+  if (auto error = parse_score_fields(*object, parsed.request))
+    return tl::unexpected(std::move(*error));
+  parsed.request.document_field = tei ? "texts" : "documents";
+  auto documents = parse_texts(*object, parsed.request.document_field);
   if (!documents) return tl::unexpected(std::move(documents.error()));
 
-  RerankRequest request;
-  request.query = std::move(*query);
-  request.documents = std::move(*documents);
-  request.model = model->value_or("");
-  request.instruction = std::move(*instruction);
-  if (*top_n && **top_n > 0) request.top_n = static_cast<size_t>(**top_n);
-  request.return_documents = return_documents->value_or(false);
-  request.truncate = truncate->value_or(true);
-  return request;
+  parsed.request.queries.push_back(std::move(*query));
+  parsed.request.documents = std::move(documents->texts);
+  if (*top_n && **top_n > 0) parsed.top_n = static_cast<size_t>(**top_n);
+  parsed.return_documents = *return_documents || *return_text;
+  parsed.raw_scores = *raw_scores;
+  return parsed;
 }
 
-Result<std::string> render_rerank_answer(const RerankAnswer& answer, const RerankRequest& request,
-                                         std::string_view id, std::string_view model) {
+std::string render_rerank(const ScoreAnswer& answer, const RerankBody& body, std::string_view id,
+                          std::string_view model, size_t prompt_tokens) {
   std::string out = R"({"id":)";
-  append_json_string(id, out);
+  append_json_string("rerank-" + std::string(id), out);
   out += R"(,"object":"list","model":)";
   append_json_string(model, out);
   out += R"(,"results":[)";
   bool first = true;
-  for (const auto& [index, score] : answer.results) {
+  for (const auto& [index, logit] : best_first(answer.logits, body.top_n)) {
     if (!std::exchange(first, false)) out += ',';
     out += R"({"index":)" + std::to_string(index) + R"(,"relevance_score":)";
-    if (!append_json_float(score, out)) {
-      ApiError error;
-      error.message = "the model gave a score that is not a finite number for document " +
-                      std::to_string(index);
-      return tl::unexpected(std::move(error));
-    }
-    if (request.return_documents) {
+    append_score(logit, body.raw_scores, out);
+    if (body.return_documents) {
       out += R"(,"document":{"text":)";
-      append_json_string(request.documents[index], out);
+      append_json_string(body.request.documents[index], out);
       out += '}';
     }
     out += '}';
   }
-  const auto tokens = std::to_string(answer.prompt_tokens);
+  const auto tokens = std::to_string(prompt_tokens);
   out += R"(],"usage":{"prompt_tokens":)" + tokens + R"(,"total_tokens":)" + tokens +
          R"(},"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1},)" +
-         R"("tokens":{"input_tokens":)" + tokens + "}}}";
+         R"("tokens":{"input_tokens":)" + tokens + "}}";
+  append_trie_member(answer.trie, out);
+  out += '}';
+  return out;
+}
+
+std::string render_tei_rerank(const ScoreAnswer& answer, const RerankBody& body) {
+  std::string out = "[";
+  for (const auto& [index, logit] : best_first(answer.logits, body.top_n)) {
+    if (out.size() > 1) out += ',';
+    out += R"({"index":)" + std::to_string(index);
+    if (body.return_documents) {
+      out += R"(,"text":)";
+      append_json_string(body.request.documents[index], out);
+    }
+    out += R"(,"score":)";
+    append_score(logit, body.raw_scores, out);
+    out += '}';
+  }
+  out += ']';
   return out;
 }
 

@@ -29,8 +29,8 @@ server::EmbeddingRequest next_request(TextLines& lines, const Options& options) 
     request.inputs.emplace_back(std::move(*text));
     if (!lines.ready()) break;
   }
-  if (!options.prompt_name.empty()) request.prompt_name = options.prompt_name;
-  if (!options.instruction.empty()) request.instruction = options.instruction;
+  if (!options.prompt_name.empty()) request.options.prompt_name = options.prompt_name;
+  if (!options.instruction.empty()) request.options.instruction = options.instruction;
   if (options.dimensions > 0) request.dimensions = options.dimensions;
   return request;
 }
@@ -70,8 +70,8 @@ int embed(const Options& options) {
     auto request = next_request(lines, options);
     if (request.inputs.empty()) break;
     in_flight.push_back(std::async(std::launch::async, [&runtime, request = std::move(request)] {
-      server::StageTimes times;
-      return runtime.service().embed(request, patient_caller(), times);
+      server::RequestReport report;
+      return runtime.service().embed(request, patient_caller(), report);
     }));
   }
   while (!in_flight.empty()) write_oldest();

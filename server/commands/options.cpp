@@ -159,6 +159,9 @@ class CommandLineParser {
     option(sub, "port", o_.port, "TCP port to listen on; 0: any free one")
         ->check(CLI::Range(0, 65535));
     add_engine_options(sub);
+    option(sub, "default-prompt-name", o_.default_prompt_name,
+           "Prompt of the model to put before texts of requests that name none (`espalier inspect` "
+           "lists them); none: the model's own default, usually none");
     option(
         sub, "api-key-file", o_.api_key_file,
         "File of lines `NAME KEY [WEIGHT]`: serve only requests with `Authorization: Bearer KEY`, "
@@ -176,6 +179,13 @@ class CommandLineParser {
         ->check(CLI::Range(size_t{0}, size_t{1024}));
     option(sub, "max-body-mb", o_.max_body_mb, "Largest request body in MiB, after decompression")
         ->check(CLI::Range(size_t{1}, size_t{1024}));
+    option(sub, "max-request-inputs", o_.max_request_inputs,
+           "Inputs or documents of one request at most; more are answered 400")
+        ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
+    option(sub, "max-request-tokens", o_.max_request_tokens,
+           "Tokens of all inputs of one request at most; more are answered 400. 0: whatever fits "
+           "the queue")
+        ->check(CLI::Range(size_t{0}, size_t{1} << 32U));
     option(sub, "request-timeout", o_.request_timeout,
            "Seconds until a waiting request is answered 504; 0: three times what is predicted when "
            "it comes, at least 60 (300 before anything was measured)")

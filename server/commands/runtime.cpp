@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <stdexcept>
 
 #include "models/pass_flops.h"
@@ -26,7 +25,7 @@ constexpr size_t kFullRowsPerCompactRow = 16;
 /// CPUs for each tokenizing thread: a tokenizer is far faster than a model.
 constexpr size_t kCpusPerTokenizerThread = 4;
 
-size_t tokenizer_threads(const Options& options) {
+size_t count_tokenizer_threads(const Options& options) {
   if (options.tokenizer_threads > 0) return options.tokenizer_threads;
   return std::max<size_t>(1, engine::usable_cpus() / kCpusPerTokenizerThread);
 }
@@ -54,12 +53,22 @@ scheduler::PassCosts pass_costs(const models::ModelConfig& config) {
   return {flops.pair / flops.row, flops.wanted / flops.row};
 }
 
-/// P(yes) of Qwen3-Reranker: softmax over the logits of `no` and `yes`, which is sigmoid(yes - no).
-float relevance(const models::Model& model, uint32_t yes, uint32_t no,
-                std::span<const float> hidden) {
-  const double difference =
-      static_cast<double>(model.token_logit(hidden, yes)) - model.token_logit(hidden, no);
-  return static_cast<float>(1.0 / (1.0 + std::exp(-difference)));
+/// --default-prompt-name, or the model's own.
+std::string default_prompt_name(const Options& options, const models::EmbeddingConfig& embedding) {
+  const std::string& name = options.default_prompt_name;
+  if (name.empty()) return embedding.default_prompt_name;
+  if (embedding.prompts.contains(name)) return name;
+  std::string names;
+  for (const auto& [known, text] : embedding.prompts) names += (names.empty() ? "" : ", ") + known;
+  throw std::runtime_error(
+      fmt::format("--default-prompt-name {}: the model has no such prompt; it has {}", name,
+                  names.empty() ? "none" : names));
+}
+
+/// The logit of P(yes) of Qwen3-Reranker: softmax over `no` and `yes` is sigmoid(yes - no).
+double relevance_logit(const models::Model& model, uint32_t yes, uint32_t no,
+                       std::span<const float> hidden) {
+  return static_cast<double>(model.token_logit(hidden, yes)) - model.token_logit(hidden, no);
 }
 
 }  // namespace
@@ -130,6 +139,7 @@ RowBudget row_budget(const Options& options, const models::ModelConfig& config,
 
 Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
     : folder_(model_folder(options)),
+      tokenizer_threads_(count_tokenizer_threads(options)),
       gemm_(choose_gemm(options.gemm, number_format(options.dtype))),
       pool_(std::make_shared<engine::ThreadPool>(options.threads > 0 ? options.threads
                                                                      : engine::usable_cpus())) {
@@ -155,8 +165,9 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
       std::vector<scheduler::ModelPasses>{
           {&model_->forward_pass(), &model_->interlude_pass(), pass_costs(model_->config())}},
       limits, observer);
-  service_ = std::make_unique<server::InferenceService>(served_model(options), *scheduler_,
-                                                        tokenizer_threads(options));
+  service_ = std::make_unique<server::InferenceService>(
+      served_model(options), *scheduler_, tokenizer_threads_,
+      server::RequestLimits{options.max_request_inputs, options.max_request_tokens});
 }
 
 server::ServedModel Runtime::served_model(const Options& options) const {
@@ -168,10 +179,12 @@ server::ServedModel Runtime::served_model(const Options& options) const {
   served.max_input_tokens = input_tokens_max(options, model_->config());
   served.request_timeout = std::chrono::seconds(options.request_timeout);
   served.prompts = model_->embedding().prompts;
-  served.default_prompt_name = model_->embedding().default_prompt_name;
+  served.default_prompt_name = default_prompt_name(options, model_->embedding());
+  served.dtype = engine::name_of(gemm_->format());
   served.embed = [model = model_.get()](std::span<const float> hidden,
-                                        std::optional<size_t> dimensions) {
-    return model->embed(hidden, dimensions);
+                                        std::optional<size_t> dimensions,
+                                        std::optional<bool> normalize) {
+    return model->embed(hidden, dimensions, normalize);
   };
 
   if (!model_->has_head()) {
@@ -195,8 +208,9 @@ server::ServedModel Runtime::served_model(const Options& options) const {
     served.rerank_prompt.reset();
     return served;
   }
-  served.relevance = [model = model_.get(), yes = *yes, no = *no](std::span<const float> hidden) {
-    return relevance(*model, yes, no, hidden);
+  served.relevance_logit = [model = model_.get(), yes = *yes,
+                            no = *no](std::span<const float> hidden) {
+    return relevance_logit(*model, yes, no, hidden);
   };
   return served;
 }

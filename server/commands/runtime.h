@@ -47,11 +47,13 @@ class Runtime {
 
   const server::InferenceService& service() const { return *service_; }
   scheduler::Scheduler& scheduler() { return *scheduler_; }
+  size_t tokenizer_threads() const { return tokenizer_threads_; }
 
  private:
   server::ServedModel served_model(const Options& options) const;
 
   std::filesystem::path folder_;
+  size_t tokenizer_threads_ = 1;
   std::unique_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const engine::GemmBackend> gemm_;
   std::shared_ptr<engine::ThreadPool> pool_;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "espalier_version.h"
 #include "server/access/api_keys.h"
 #include "server/api/api_routes.h"
 #include "server/commands/commands.h"
@@ -92,6 +93,8 @@ int serve(const Options& options) {
   context.metrics = &metrics;
   context.api_keys = keys ? &*keys : nullptr;
   context.recorder = recorder ? &*recorder : nullptr;
+  context.limits = {options.http_threads, options.max_batch_tokens, runtime.tokenizer_threads()};
+  context.version = ESPALIER_VERSION;
   context.ready = [&] { return ready.load(); };
   spdlog::info("{} is ready at {}", runtime.service().model().name, base_url(options.host, port));
   http.serve(server::api_routes(context));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/service/model_inputs.h"
+#include "server/service/token_texts.h"
 
 namespace espalier::server {
 namespace {
@@ -71,8 +72,9 @@ size_t count_tokens(const std::vector<TokenIds>& sequences) {
 /// Submits `sequences` and waits for their last hidden states, in the same order. `param` is the
 /// request's field that holds the inputs.
 Result<scheduler::Completed> compute(scheduler::Scheduler& scheduler, const ServedModel& model,
-                                     std::vector<TokenIds> sequences, const char* param,
-                                     size_t tokens, Attempt& attempt, StageTimes& times) {
+                                     std::vector<TokenIds> sequences, scheduler::WantedRows wanted,
+                                     const std::string& param, Attempt& attempt,
+                                     RequestReport& report) {
   const auto as_api_error = [&](const scheduler::Failure& failure) {
     if (failure.kind == scheduler::FailureKind::kDeadline)
       return tl::unexpected(attempt.deadline().error());
@@ -80,7 +82,7 @@ Result<scheduler::Completed> compute(scheduler::Scheduler& scheduler, const Serv
     if (error.kind == ErrorKind::kInvalidRequest) error.param = param;
     return tl::unexpected(std::move(error));
   };
-  attempt.deadline().expect(scheduler.predicted_seconds(tokens));
+  attempt.deadline().expect(scheduler.predicted_seconds(report.tokens));
   scheduler::Submission submission;
   submission.model = model.scheduler_index;
   submission.tenant = attempt.identity().tenant;
@@ -88,7 +90,7 @@ Result<scheduler::Completed> compute(scheduler::Scheduler& scheduler, const Serv
   submission.weight = attempt.identity().weight;
   submission.deadline = attempt.deadline().at();
   submission.sequences.reserve(sequences.size());
-  for (auto& ids : sequences) submission.sequences.push_back({std::move(ids)});
+  for (auto& ids : sequences) submission.sequences.push_back({std::move(ids), wanted});
 
   const auto submitted = scheduler.submit(std::move(submission));
   if (!submitted) return as_api_error(submitted.error());
@@ -101,8 +103,9 @@ Result<scheduler::Completed> compute(scheduler::Scheduler& scheduler, const Serv
   }
   auto outcome = pending.take();
   if (!outcome) return as_api_error(outcome.error());
-  times.queue_seconds = outcome->stats.queue_seconds;
-  times.compute_seconds = outcome->stats.compute_seconds;
+  report.queue_seconds = outcome->stats.queue_seconds;
+  report.compute_seconds = outcome->stats.compute_seconds;
+  report.new_rows = outcome->stats.new_rows;
   return std::move(*outcome);
 }
 
@@ -113,23 +116,62 @@ EachInput each_input(TokenizerThreads& threads, const Attempt& attempt) {
   };
 }
 
-std::vector<RankedDocument> best_first(const std::vector<float>& scores,
-                                       std::optional<size_t> top_n) {
-  std::vector<RankedDocument> ranked;
-  ranked.reserve(scores.size());
-  for (size_t i = 0; i < scores.size(); ++i) ranked.push_back({i, scores[i]});
-  // Stable: equal scores stay in the order of their indices.
-  std::ranges::stable_sort(ranked, std::greater<>(), &RankedDocument::relevance_score);
-  if (top_n && *top_n < ranked.size()) ranked.resize(*top_n);
-  return ranked;
+/// Code points; what is no UTF-8 counts as its bytes that are no continuation.
+size_t count_characters(std::string_view text) {
+  const auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
+  return static_cast<size_t>(std::ranges::count_if(text, starts));
+}
+
+void count_input_characters(const EmbeddingRequest& request, RequestReport& report) {
+  for (const auto& input : request.inputs)
+    if (const auto* const text = std::get_if<std::string>(&input))
+      report.characters += count_characters(*text);
+}
+
+ApiError too_many(const std::string& param, size_t inputs, size_t inputs_max) {
+  return {ErrorKind::kInvalidRequest,
+          "`" + param + "` has " + std::to_string(inputs) + " entries; at most " +
+              std::to_string(inputs_max) + " are allowed in one request",
+          param,
+          "too_many_inputs",
+          {}};
+}
+
+ApiError too_many_tokens(const std::string& param, size_t tokens, size_t most, const char* reason) {
+  return {ErrorKind::kInvalidRequest,
+          "`" + param + "` has " + std::to_string(tokens) + " tokens in all; at most " +
+              std::to_string(most) + reason + ". Send several smaller requests",
+          param,
+          kTooLargeCode,
+          {}};
 }
 
 }  // namespace
 
+std::string EmbeddingRequest::input_name(size_t index) const {
+  if (single) return field;
+  if (first_field.empty()) return field + "[" + std::to_string(index) + "]";
+  return index == 0 ? first_field : field + "[" + std::to_string(index - 1) + "]";
+}
+
+float relevance(double logit) { return static_cast<float>(1.0 / (1.0 + std::exp(-logit))); }
+
+std::vector<RankedDocument> best_first(const std::vector<double>& logits,
+                                       std::optional<size_t> top_n) {
+  std::vector<RankedDocument> ranked;
+  ranked.reserve(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) ranked.push_back({i, logits[i]});
+  // Stable: equal ones stay in the order of their indices.
+  std::ranges::stable_sort(ranked, std::greater<>(), &RankedDocument::logit);
+  if (top_n && *top_n < ranked.size()) ranked.resize(*top_n);
+  return ranked;
+}
+
 InferenceService::InferenceService(ServedModel model, scheduler::Scheduler& scheduler,
-                                   size_t tokenizer_threads)
+                                   size_t tokenizer_threads, const RequestLimits& limits)
     : model_(std::move(model)),
       scheduler_(scheduler),
+      limits_(limits),
       tokenizer_threads_(std::make_unique<TokenizerThreads>(tokenizer_threads)) {
   const size_t suffix = model_.tokenizer->suffix_tokens().size();
   const size_t prefix = model_.tokenizer->prefix_tokens().size();
@@ -140,8 +182,58 @@ InferenceService::InferenceService(ServedModel model, scheduler::Scheduler& sche
   }
 }
 
+/// The steps that all requests have in common: inputs → ids → hidden states.
+class InferenceService::Run {
+ public:
+  Run(const InferenceService& service, const Caller& caller, const std::string& field,
+      RequestReport& report)
+      : service_(service),
+        field_(field),
+        report_(report),
+        attempt_(service.model_, service.scheduler_, caller) {}
+
+  std::optional<ApiError> admit(size_t inputs) {
+    report_.inputs = inputs;
+    if (inputs <= service_.limits_.inputs) return std::nullopt;
+    return too_many(field_, inputs, service_.limits_.inputs);
+  }
+
+  /// `encode(each_input)` gives the ids.
+  template <typename Encode>
+  std::optional<ApiError> tokenize(const Encode& encode) {
+    auto sequences = on_tokenizer_threads(encode);
+    if (!sequences) return std::move(sequences.error());
+    sequences_ = std::move(*sequences);
+    report_.tokens = count_tokens(sequences_);
+    const size_t most = service_.limits_.tokens;
+    if (most == 0 || report_.tokens <= most) return std::nullopt;
+    return too_many_tokens(field_, report_.tokens, most, " are allowed in one request");
+  }
+
+  /// What `work(each_input)` gives, done on the tokenizer threads.
+  template <typename Work>
+  auto on_tokenizer_threads(const Work& work) {
+    const ScopedTimer timer(report_.tokenize_seconds);
+    return work(each_input(*service_.tokenizer_threads_, attempt_));
+  }
+
+  RequestTrie trie() const { return request_trie(sequences_, *service_.model_.tokenizer); }
+
+  Result<scheduler::Completed> compute(scheduler::WantedRows wanted) {
+    return server::compute(service_.scheduler_, service_.model_, std::move(sequences_), wanted,
+                           field_, attempt_, report_);
+  }
+
+ private:
+  const InferenceService& service_;
+  const std::string& field_;
+  RequestReport& report_;
+  Attempt attempt_;
+  std::vector<TokenIds> sequences_;
+};
+
 Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
-                                                const Caller& caller, StageTimes& times) const {
+                                                const Caller& caller, RequestReport& report) const {
   if (request.dimensions && (*request.dimensions < 1 || *request.dimensions > model_.hidden_size)) {
     return tl::unexpected(ApiError{ErrorKind::kInvalidRequest,
                                    "`dimensions` must be between 1 and " +
@@ -151,26 +243,44 @@ Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
                                    {},
                                    {}});
   }
-  Attempt attempt(model_, scheduler_, caller);
-  auto sequences = [&] {
-    const ScopedTimer timer(times.tokenize_seconds);
-    return embedding_token_ids(model_, request, each_input(*tokenizer_threads_, attempt));
-  }();
-  if (!sequences) return tl::unexpected(std::move(sequences.error()));
+  Run run(*this, caller, request.field, report);
+  if (auto error = run.admit(request.inputs.size())) return tl::unexpected(std::move(*error));
+  count_input_characters(request, report);
+  auto error = run.tokenize(
+      [&](const EachInput& each) { return embedding_token_ids(model_, request, each); });
+  if (error) return tl::unexpected(std::move(*error));
 
   EmbeddingAnswer answer;
-  answer.prompt_tokens = count_tokens(*sequences);
-  auto completed = compute(scheduler_, model_, std::move(*sequences), "input", answer.prompt_tokens,
-                           attempt, times);
-  if (!completed) return tl::unexpected(std::move(completed.error()));
+  if (request.wants_trie) answer.trie = run.trie();
+  const auto completed = run.compute(scheduler::WantedRows::kLast);
+  if (!completed) return tl::unexpected(completed.error());
   answer.embeddings.reserve(completed->sequences.size());
   for (const auto& hidden : completed->sequences)
-    answer.embeddings.push_back(model_.embed(hidden, request.dimensions));
+    answer.embeddings.push_back(model_.embed(hidden, request.dimensions, request.normalize));
   return answer;
 }
 
-Result<RerankAnswer> InferenceService::rerank(const RerankRequest& request, const Caller& caller,
-                                              StageTimes& times) const {
+Result<TokenEmbeddingAnswer> InferenceService::embed_tokens(const EmbeddingRequest& request,
+                                                            const Caller& caller,
+                                                            RequestReport& report) const {
+  Run run(*this, caller, request.field, report);
+  if (auto error = run.admit(request.inputs.size())) return tl::unexpected(std::move(*error));
+  count_input_characters(request, report);
+  auto error = run.tokenize(
+      [&](const EachInput& each) { return embedding_token_ids(model_, request, each); });
+  if (error) return tl::unexpected(std::move(*error));
+  const size_t most = kTokenEmbeddingValuesMax / model_.hidden_size;
+  if (report.tokens > most) {
+    return tl::unexpected(too_many_tokens(request.field, report.tokens, most,
+                                          " are embedded one by one in one request"));
+  }
+  auto completed = run.compute(scheduler::WantedRows::kAll);
+  if (!completed) return tl::unexpected(std::move(completed.error()));
+  return TokenEmbeddingAnswer{std::move(completed->sequences), model_.hidden_size};
+}
+
+Result<ScoreAnswer> InferenceService::score(const ScoreRequest& request, const Caller& caller,
+                                            RequestReport& report) const {
   if (!model_.rerank_prompt || model_.max_input_tokens <= model_.rerank_prompt->fixed_tokens()) {
     return tl::unexpected(ApiError{
         ErrorKind::kInvalidRequest,
@@ -182,30 +292,55 @@ Result<RerankAnswer> InferenceService::rerank(const RerankRequest& request, cons
         "model_cannot_rerank",
         {}});
   }
-  Attempt attempt(model_, scheduler_, caller);
-  auto sequences = [&] {
-    const ScopedTimer timer(times.tokenize_seconds);
-    return rerank_token_ids(model_, request, each_input(*tokenizer_threads_, attempt));
-  }();
-  if (!sequences) return tl::unexpected(std::move(sequences.error()));
+  Run run(*this, caller, request.document_field, report);
+  if (auto error = run.admit(request.documents.size())) return tl::unexpected(std::move(*error));
+  for (const auto* const texts : {&request.queries, &request.documents})
+    for (const auto& text : *texts) report.characters += count_characters(text);
+  auto error =
+      run.tokenize([&](const EachInput& each) { return score_token_ids(model_, request, each); });
+  if (error) return tl::unexpected(std::move(*error));
 
-  RerankAnswer answer;
-  answer.prompt_tokens = count_tokens(*sequences);
-  auto completed = compute(scheduler_, model_, std::move(*sequences), "documents",
-                           answer.prompt_tokens, attempt, times);
-  if (!completed) return tl::unexpected(std::move(completed.error()));
-  std::vector<float> scores;
-  scores.reserve(completed->sequences.size());
+  ScoreAnswer answer;
+  if (request.wants_trie) answer.trie = run.trie();
+  const auto completed = run.compute(scheduler::WantedRows::kLast);
+  if (!completed) return tl::unexpected(completed.error());
+  answer.logits.reserve(completed->sequences.size());
   for (const auto& hidden : completed->sequences) {
-    const float score = model_.relevance(hidden);
-    if (!std::isfinite(score)) {  // cannot be ranked: NaN has no place in an order
+    const double logit = model_.relevance_logit(hidden);
+    if (!std::isfinite(logit)) {  // cannot be ranked: NaN has no place in an order
       return tl::unexpected(ApiError{
           ErrorKind::kInternal, "the model gave a score that is not a finite number", {}, {}, {}});
     }
-    scores.push_back(score);
+    answer.logits.push_back(logit);
   }
-  answer.results = best_first(scores, request.top_n);
   return answer;
+}
+
+Result<std::vector<TokenizedText>> InferenceService::tokenize(const TokenizeRequest& request,
+                                                              const Caller& caller,
+                                                              RequestReport& report) const {
+  static const std::string field = "inputs";
+  Run run(*this, caller, field, report);
+  if (auto error = run.admit(request.texts.size())) return tl::unexpected(std::move(*error));
+  auto tokenized = run.on_tokenizer_threads(
+      [&](const EachInput& each) { return tokenize_texts(model_, request, each); });
+  if (!tokenized) return tokenized;
+  for (const auto& text : *tokenized) {
+    report.characters += count_characters(text.text);
+    report.tokens += text.tokens.size();
+  }
+  return tokenized;
+}
+
+Result<std::vector<std::string>> InferenceService::decode(const DecodeRequest& request,
+                                                          const Caller& caller,
+                                                          RequestReport& report) const {
+  static const std::string field = "ids";
+  Run run(*this, caller, field, report);
+  if (auto error = run.admit(request.ids.size())) return tl::unexpected(std::move(*error));
+  report.tokens = count_tokens(request.ids);
+  return run.on_tokenizer_threads(
+      [&](const EachInput& each) { return decode_ids(model_, request, each); });
 }
 
 }  // namespace espalier::server

@@ -1,7 +1,7 @@
 // Typed requests in, typed answers out: prompts, tokenizing, truncation, admission, waiting, heads.
 // Knows no HTTP and no JSON; the HTTP routes and the command line both call it.
 //
-// Thread contract: every member may be called from many threads at once; embed() and rerank() block
+// Thread contract: every member may be called from many threads at once; those that compute block
 // until the answer is there.
 #pragma once
 
@@ -17,7 +17,10 @@
 #include "scheduler/scheduler.h"
 #include "server/access/identity.h"
 #include "server/api_error.h"
+#include "server/service/input_options.h"
 #include "server/service/request_deadline.h"
+#include "server/service/request_report.h"
+#include "server/service/request_trie.h"
 #include "server/service/served_model.h"
 #include "server/service/tokenizer_threads.h"
 
@@ -27,50 +30,79 @@ using TokenIds = std::vector<uint32_t>;
 /// Text, or token ids used as they are (the end token is appended unless it is there).
 using EmbeddingInput = std::variant<std::string, TokenIds>;
 
-enum class EmbeddingEncoding : uint8_t { kFloat, kBase64 };
-
 struct EmbeddingRequest {
-  std::vector<EmbeddingInput> inputs;  // 1 … 2 048
-  bool single = false;  // `input` was one text or one list of ids: names errors' param
-  std::string model;    // as sent; empty if absent
-  EmbeddingEncoding encoding = EmbeddingEncoding::kFloat;
+  std::vector<EmbeddingInput> inputs;  // at least one
+  std::string field = "input";         // of the request that holds them: errors name it
+  bool single = false;                 // it held one input rather than a list
+  std::string first_field;             // that holds the first one alone, `field` the others
+  std::string model;                   // as sent; empty if absent
+  InputOptions options;
   std::optional<size_t> dimensions;
-  std::optional<std::string> prompt_name;
-  std::optional<std::string> instruction;  // not together with prompt_name
-  bool truncate = true;
+  std::optional<bool> normalize;  // absent: as the model says
+  bool wants_trie = false;
+
+  /// What the request calls input `index`: "input[3]".
+  std::string input_name(size_t index) const;
 };
 
 struct EmbeddingAnswer {
   std::vector<std::vector<float>> embeddings;  // in the order of the inputs
-  size_t prompt_tokens = 0;
+  std::optional<RequestTrie> trie;
 };
 
-struct RerankRequest {
-  std::string query;
+struct TokenEmbeddingAnswer {
+  std::vector<std::vector<float>>
+      hidden_states;  // of each input: (tokens × hidden_size), row-major
+  size_t hidden_size = 0;
+};
+
+/// Documents, each with the one query or with its own.
+struct ScoreRequest {
+  std::vector<std::string> queries;    // one, or as many as documents
   std::vector<std::string> documents;  // at least one
+  std::string query_field = "query";   // of the request that holds them: errors name it
+  std::string document_field = "documents";
+  bool single_document = false;  // the field held one document rather than a list
   std::string model;
   std::optional<std::string> instruction;
-  std::optional<size_t> top_n;  // absent: all
-  bool return_documents = false;
-  bool truncate = true;
+  std::optional<size_t> query_tokens_max;       // the rest of a query is cut off
+  std::optional<size_t> document_tokens_max;    // … of a document
+  std::optional<size_t> tokens_max;             // of query, document and template together
+  Truncation truncation = Truncation::kCutEnd;  // kCutStart is none for documents
+  bool wants_trie = false;
 };
+
+struct ScoreAnswer {
+  std::vector<double> logits;  // in the order of the documents, finite; relevance() of each
+  std::optional<RequestTrie> trie;
+};
+
+struct TokenizeRequest {
+  std::vector<std::string> texts;
+  InputOptions options;  // the prompt and add_special_tokens; nothing is cut
+};
+
+struct TokenizedText {
+  std::string text;  // with its prompt
+  std::vector<text::TokenWithOffsets> tokens;
+};
+
+struct DecodeRequest {
+  std::vector<TokenIds> ids;
+  bool skip_special_tokens = true;
+};
+
+/// P(yes) of a logit, in [0, 1].
+float relevance(double logit);
 
 struct RankedDocument {
   size_t index = 0;
-  float relevance_score = 0;  // in [0, 1]
+  double logit = 0;
 };
 
-struct RerankAnswer {
-  std::vector<RankedDocument> results;  // best first, ties by index; top_n of them
-  size_t prompt_tokens = 0;
-};
-
-/// How long the stages of a request took, for metrics and logs; filled also when it fails later on.
-struct StageTimes {
-  double tokenize_seconds = 0;
-  double queue_seconds = 0;
-  double compute_seconds = 0;
-};
+/// Best first, equally relevant ones by index; `top_n` of them, absent: all.
+std::vector<RankedDocument> best_first(const std::vector<double>& logits,
+                                       std::optional<size_t> top_n);
 
 /// Asked now and then while a request waits; true: nobody wants the answer any more.
 using ClientGone = std::function<bool()>;
@@ -82,23 +114,45 @@ struct Caller {
   ClientGone gone;                      // may be empty: never
 };
 
+/// The largest requests that are let in.
+struct RequestLimits {
+  size_t inputs = 2048;  // or documents
+  size_t tokens = 0;     // of all inputs; 0: whatever fits the queue
+};
+
 class InferenceService {
  public:
   /// `scheduler` must outlive the service. Inputs are tokenized on `tokenizer_threads` of its own.
-  InferenceService(ServedModel model, scheduler::Scheduler& scheduler,
-                   size_t tokenizer_threads = 1);
+  InferenceService(ServedModel model, scheduler::Scheduler& scheduler, size_t tokenizer_threads = 1,
+                   const RequestLimits& limits = {});
 
   Result<EmbeddingAnswer> embed(const EmbeddingRequest& request, const Caller& caller,
-                                StageTimes& times) const;
-  Result<RerankAnswer> rerank(const RerankRequest& request, const Caller& caller,
-                              StageTimes& times) const;
+                                RequestReport& report) const;
+  /// The final hidden states of every token, neither pooled nor normalised; `dimensions` and
+  /// `normalize` do not apply. At most kTokenEmbeddingValuesMax values.
+  Result<TokenEmbeddingAnswer> embed_tokens(const EmbeddingRequest& request, const Caller& caller,
+                                            RequestReport& report) const;
+  Result<ScoreAnswer> score(const ScoreRequest& request, const Caller& caller,
+                            RequestReport& report) const;
+
+  Result<std::vector<TokenizedText>> tokenize(const TokenizeRequest& request, const Caller& caller,
+                                              RequestReport& report) const;
+  Result<std::vector<std::string>> decode(const DecodeRequest& request, const Caller& caller,
+                                          RequestReport& report) const;
 
   const ServedModel& model() const { return model_; }
+  const RequestLimits& limits() const { return limits_; }
 
  private:
+  class Run;
+
   ServedModel model_;
   scheduler::Scheduler& scheduler_;
+  RequestLimits limits_;
   std::unique_ptr<TokenizerThreads> tokenizer_threads_;
 };
+
+/// Values of one embed_tokens() answer: one input of 8 192 tokens of a model with H = 1 024.
+inline constexpr size_t kTokenEmbeddingValuesMax = size_t{1} << 23U;
 
 }  // namespace espalier::server

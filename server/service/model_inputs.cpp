@@ -1,7 +1,9 @@
 #include "server/service/model_inputs.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace espalier::server {
@@ -22,7 +24,7 @@ ApiError too_long(std::string param, size_t tokens, bool cut, size_t tokens_max)
 /// What is put before every text of a request.
 struct Prompt {
   std::string text;
-  bool requested = false;  // by the request, rather than the model's default
+  bool requested = false;  // by the request, rather than the default
 };
 
 std::string prompt_names(const ServedModel& model) {
@@ -36,28 +38,74 @@ std::string prompt_names(const ServedModel& model) {
   return names;
 }
 
-Result<Prompt> choose_prompt(const ServedModel& model, const EmbeddingRequest& request) {
-  if (request.prompt_name && request.instruction) {
-    return tl::unexpected(
-        invalid_input("instruction", "send `prompt_name` or `instruction`, not both"));
+/// Names under which models publish the prompt of an input type, the usual one first.
+std::span<const char* const> prompt_names_of(InputType type) {
+  static constexpr std::array kQuery{"query", "web_search_query", "s2p_query"};
+  static constexpr std::array kDocument{"document", "passage"};
+  static constexpr std::array kClassification{"classification"};
+  static constexpr std::array kClustering{"clustering"};
+  switch (type) {
+    case InputType::kQuery:
+      return kQuery;
+    case InputType::kDocument:
+      return kDocument;
+    case InputType::kClassification:
+      return kClassification;
+    case InputType::kClustering:
+      return kClustering;
   }
-  if (request.instruction) return Prompt{"Instruct: " + *request.instruction + "\nQuery:", true};
-  const std::string& name = request.prompt_name ? *request.prompt_name : model.default_prompt_name;
+  return {};
+}
+
+/// The prompt that the model has for `type`; none if it has none.
+Prompt prompt_of_type(const ServedModel& model, InputType type) {
+  for (const char* const name : prompt_names_of(type)) {
+    const auto found = model.prompts.find(name);
+    if (found != model.prompts.end()) return {found->second, true};
+  }
+  return {"", true};
+}
+
+Result<Prompt> choose_prompt(const ServedModel& model, const InputOptions& options) {
+  if (options.prompt_name && (options.instruction || options.input_type)) {
+    return tl::unexpected(invalid_input(
+        options.instruction ? "instruction" : "input_type",
+        "`prompt_name`, `instruction` and `input_type` all say what comes before the input; send "
+        "one of them"));
+  }
+  if (options.instruction && options.input_type.value_or(InputType::kQuery) != InputType::kQuery) {
+    return tl::unexpected(invalid_input(
+        "instruction", "an `instruction` is for queries; `input_type` says otherwise"));
+  }
+  if (options.instruction) return Prompt{"Instruct: " + *options.instruction + "\nQuery:", true};
+  if (options.input_type) return prompt_of_type(model, *options.input_type);
+  const std::string& name = options.prompt_name ? *options.prompt_name : model.default_prompt_name;
   const auto found = model.prompts.find(name);
-  if (found != model.prompts.end()) return Prompt{found->second, request.prompt_name.has_value()};
-  if (!request.prompt_name) return Prompt{};
+  if (found != model.prompts.end()) return Prompt{found->second, options.prompt_name.has_value()};
+  if (!options.prompt_name) return Prompt{};
   return tl::unexpected(
       invalid_input("prompt_name", "no such `prompt_name`; " + prompt_names(model)));
 }
 
-/// Cuts `ids` to `tokens_max`, keeping the first ones and the end tokens that they close with.
-void cut_keeping_suffix(TokenIds& ids, const TokenIds& suffix, size_t tokens_max) {
-  ids.resize(tokens_max - suffix.size());
-  ids.insert(ids.end(), suffix.begin(), suffix.end());
+/// Tokens that an input may have.
+size_t tokens_max(const ServedModel& model, const InputOptions& options) {
+  return std::min(model.max_input_tokens, options.tokens_max.value_or(model.max_input_tokens));
 }
 
 bool ends_with(const TokenIds& ids, const TokenIds& suffix) {
   return ids.size() >= suffix.size() && std::equal(suffix.rbegin(), suffix.rend(), ids.rbegin());
+}
+
+/// Cuts `ids` to `limit`: what comes first and the end tokens that they close with stay, and so do
+/// the `kept` at their start.
+void cut(TokenIds& ids, size_t limit, Truncation truncation, size_t kept, size_t suffix) {
+  const size_t surplus = ids.size() - limit;
+  const auto offset = [&](size_t index) {
+    return ids.begin() + static_cast<std::ptrdiff_t>(index);
+  };
+  const size_t first =
+      truncation == Truncation::kCutStart ? std::min(kept, limit - suffix) : limit - suffix;
+  ids.erase(offset(first), offset(first + surplus));
 }
 
 /// The first id that the model has no embedding for: published tables may be smaller than their
@@ -69,68 +117,115 @@ TokenIds::const_iterator find_unknown(const ServedModel& model, const TokenIds& 
 /// How much longer than the model takes a text may be that is still counted, to say by how much.
 constexpr size_t kCountedInputs = 4;
 
-/// The ids of a text, more than the model takes only if it must not be cut.
-Result<TokenIds> text_ids(const ServedModel& model, const Prompt& prompt, const std::string& text,
-                          bool truncate, const std::string& param) {
-  const text::Tokenizer& tokenizer = *model.tokenizer;
-  const size_t added = tokenizer.prefix_tokens().size() + tokenizer.suffix_tokens().size();
-  const size_t ids_max = model.max_input_tokens * (truncate ? 1 : kCountedInputs) - added;
-  // One string, as sentence-transformers does: words may merge across the seam.
-  text::Tokenizer::Encoded encoded = tokenizer.encode_up_to(prompt.text + text, ids_max);
-  TokenIds& ids = encoded.ids;
-  if (encoded.cut && !truncate) {
-    return tl::unexpected(too_long(param, ids_max, true, model.max_input_tokens));
+/// Turns the inputs of one request into ids.
+class EmbeddingInputs {
+ public:
+  EmbeddingInputs(const ServedModel& model, const EmbeddingRequest& request, Prompt prompt)
+      : model_(model),
+        options_(request.options),
+        prompt_(std::move(prompt)),
+        tokens_max_(tokens_max(model, options_)) {
+    const text::Tokenizer& tokenizer = *model.tokenizer;
+    if (!options_.add_special_tokens) return;
+    prefix_ = tokenizer.prefix_tokens();
+    suffix_ = tokenizer.suffix_tokens();
   }
-  if (ids.size() <= added) {
-    return tl::unexpected(
-        invalid_input(param, "`" + param + "` has no token; every input needs some text"));
-  }
-  if (const auto unknown = find_unknown(model, ids); unknown != ids.end()) {
-    return tl::unexpected(invalid_input(
-        param, "`" + param + "` holds a special token (id " + std::to_string(*unknown) +
-                   ") that this model was not trained with; take it out of the text"));
-  }
-  return std::move(ids);
-}
 
-Result<TokenIds> checked_ids(const ServedModel& model, const Prompt& prompt, const TokenIds& sent,
-                             const std::string& param) {
-  if (prompt.requested && !prompt.text.empty()) {
-    return tl::unexpected(invalid_input(
-        param, "token ids are used as they are: `prompt_name` and `instruction` are for text"));
+  /// Whether there is room for anything of an input.
+  bool has_room() const { return tokens_max_ > prefix_.size() + suffix_.size(); }
+
+  Result<TokenIds> of(const EmbeddingInput& input, const std::string& param) const {
+    const auto* const text = std::get_if<std::string>(&input);
+    return text != nullptr ? text_ids(*text, param) : checked_ids(std::get<TokenIds>(input), param);
   }
-  if (sent.empty()) return tl::unexpected(invalid_input(param, "`" + param + "` has no token id"));
-  if (const auto unknown = find_unknown(model, sent); unknown != sent.end()) {
-    auto entry = param + "[" + std::to_string(unknown - sent.begin()) + "]";
-    auto message = "`" + entry + "` is token id " + std::to_string(*unknown) +
-                   "; this model's ids end at " + std::to_string(model.vocab_size - 1);
-    return tl::unexpected(invalid_input(std::move(entry), std::move(message)));
+
+ private:
+  Result<TokenIds> text_ids(const std::string& text, const std::string& param) const {
+    const size_t added = prefix_.size() + suffix_.size();
+    size_t ids_max = tokens_max_ - added;
+    if (options_.truncation == Truncation::kRefuse) ids_max = tokens_max_ * kCountedInputs - added;
+    if (options_.truncation == Truncation::kCutStart) ids_max = text::Tokenizer::kAllIds;
+    // One string, as sentence-transformers does: words may merge across the seam.
+    text::Tokenizer::Encoded encoded = model_.tokenizer->encode_up_to(
+        prompt_.text + text, ids_max, {.add_special_tokens = options_.add_special_tokens});
+    if (encoded.cut && options_.truncation == Truncation::kRefuse)
+      return tl::unexpected(too_long(param, ids_max, true, tokens_max_));
+    if (encoded.ids.size() <= added) {
+      return tl::unexpected(
+          invalid_input(param, "`" + param + "` has no token; every input needs some text"));
+    }
+    if (const auto unknown = find_unknown(model_, encoded.ids); unknown != encoded.ids.end()) {
+      return tl::unexpected(invalid_input(
+          param, "`" + param + "` holds a special token (id " + std::to_string(*unknown) +
+                     ") that this model was not trained with; take it out of the text"));
+    }
+    return shortened(std::move(encoded.ids), param, prefix_.size() + prompt_tokens());
   }
-  TokenIds ids = sent;
-  const auto& suffix = model.tokenizer->suffix_tokens();
-  if (!ends_with(ids, suffix)) ids.insert(ids.end(), suffix.begin(), suffix.end());
-  return ids;
-}
+
+  Result<TokenIds> checked_ids(const TokenIds& sent, const std::string& param) const {
+    if (prompt_.requested && !prompt_.text.empty()) {
+      return tl::unexpected(invalid_input(
+          param,
+          "token ids are used as they are: `prompt_name`, `instruction` and `input_type` are for "
+          "text"));
+    }
+    if (sent.empty())
+      return tl::unexpected(invalid_input(param, "`" + param + "` has no token id"));
+    if (const auto unknown = find_unknown(model_, sent); unknown != sent.end()) {
+      auto entry = param + "[" + std::to_string(unknown - sent.begin()) + "]";
+      auto message = "`" + entry + "` is token id " + std::to_string(*unknown) +
+                     "; this model's ids end at " + std::to_string(model_.vocab_size - 1);
+      return tl::unexpected(invalid_input(std::move(entry), std::move(message)));
+    }
+    TokenIds ids = sent;
+    if (!ends_with(ids, suffix_)) ids.insert(ids.end(), suffix_.begin(), suffix_.end());
+    return shortened(std::move(ids), param, 0);
+  }
+
+  /// `kept`: of the tokens at the start, when the start of the text is cut off.
+  Result<TokenIds> shortened(TokenIds ids, const std::string& param, size_t kept) const {
+    if (ids.size() <= tokens_max_) return ids;
+    if (options_.truncation == Truncation::kRefuse)
+      return tl::unexpected(too_long(param, ids.size(), false, tokens_max_));
+    cut(ids, tokens_max_, options_.truncation, kept, suffix_.size());
+    return ids;
+  }
+
+  size_t prompt_tokens() const {
+    if (prompt_.text.empty() || options_.truncation != Truncation::kCutStart) return 0;
+    return model_.tokenizer->encode(prompt_.text, {.add_special_tokens = false}).size();
+  }
+
+  const ServedModel& model_;
+  const InputOptions& options_;
+  Prompt prompt_;
+  size_t tokens_max_;
+  TokenIds prefix_, suffix_;
+};
 
 }  // namespace
+
+Result<std::string> prompt_text(const ServedModel& model, const InputOptions& options) {
+  auto prompt = choose_prompt(model, options);
+  if (!prompt) return tl::unexpected(std::move(prompt.error()));
+  return std::move(prompt->text);
+}
 
 Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
                                                   const EmbeddingRequest& request,
                                                   const EachInput& each_input) {
-  auto prompt = choose_prompt(model, request);
+  auto prompt = choose_prompt(model, request.options);
   if (!prompt) return tl::unexpected(std::move(prompt.error()));
+  const EmbeddingInputs inputs(model, request, std::move(*prompt));
+  if (!inputs.has_room()) {
+    return tl::unexpected(
+        invalid_input("truncate_prompt_tokens",
+                      "so few tokens leave no room for text beside the model's special tokens"));
+  }
   std::vector<TokenIds> sequences(request.inputs.size());
   auto error = each_input(sequences.size(), [&](size_t i) -> std::optional<ApiError> {
-    const EmbeddingInput& input = request.inputs[i];
-    const std::string param = request.single ? "input" : "input[" + std::to_string(i) + "]";
-    const auto* const text = std::get_if<std::string>(&input);
-    auto ids = text != nullptr ? text_ids(model, *prompt, *text, request.truncate, param)
-                               : checked_ids(model, *prompt, std::get<TokenIds>(input), param);
+    auto ids = inputs.of(request.inputs[i], request.input_name(i));
     if (!ids) return std::move(ids.error());
-    if (ids->size() > model.max_input_tokens) {
-      if (!request.truncate) return too_long(param, ids->size(), false, model.max_input_tokens);
-      cut_keeping_suffix(*ids, model.tokenizer->suffix_tokens(), model.max_input_tokens);
-    }
     sequences[i] = std::move(*ids);
     return std::nullopt;
   });
@@ -138,30 +233,54 @@ Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
   return sequences;
 }
 
-Result<std::vector<TokenIds>> rerank_token_ids(const ServedModel& model,
-                                               const RerankRequest& request,
-                                               const EachInput& each_input) {
+namespace {
+
+/// The first tokens of `query`, as a text.
+std::string first_tokens(const text::Tokenizer& tokenizer, const std::string& query,
+                         std::optional<size_t> tokens) {
+  if (!tokens) return query;
+  const text::EncodeOptions plain{.add_special_tokens = false, .match_added_tokens = false};
+  const auto encoded = tokenizer.encode_up_to(query, *tokens, plain);
+  return encoded.cut ? tokenizer.decode(encoded.ids, false) : query;
+}
+
+}  // namespace
+
+Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const ScoreRequest& request,
+                                              const EachInput& each_input) {
   const text::RerankPrompt& prompt = *model.rerank_prompt;
   const std::string_view instruction = request.instruction ? std::string_view(*request.instruction)
                                                            : text::kDefaultRerankInstruction;
-  std::optional<text::RerankPrompt::Shared> shared;
-  auto error = each_input(1, [&](size_t) -> std::optional<ApiError> {
-    shared = prompt.prepare(instruction, request.query, model.max_input_tokens);
-    if (!prompt.encode(*shared, "", model.max_input_tokens).truncated) return std::nullopt;
-    return invalid_input("query",
-                         "`query` and `instruction` leave no room for a document in the model's " +
-                             std::to_string(model.max_input_tokens) + " tokens; shorten them",
+  const bool one_query = request.queries.size() == 1;
+  const size_t limit =
+      std::min(model.max_input_tokens, request.tokens_max.value_or(model.max_input_tokens));
+  const auto no_room = [&](std::string param) {
+    return invalid_input(std::move(param),
+                         "the query and the instruction leave no room for a document in " +
+                             std::to_string(limit) + " tokens; shorten them",
                          "context_length_exceeded");
+  };
+  if (limit <= prompt.fixed_tokens()) return tl::unexpected(no_room(request.query_field));
+  std::vector<text::RerankPrompt::Shared> shared(request.queries.size());
+  auto error = each_input(shared.size(), [&](size_t q) -> std::optional<ApiError> {
+    const auto query = first_tokens(*model.tokenizer, request.queries[q], request.query_tokens_max);
+    shared[q] = prompt.prepare(instruction, query, limit);
+    if (!prompt.encode(shared[q], "", limit).truncated) return std::nullopt;
+    return no_room(one_query ? request.query_field
+                             : request.query_field + "[" + std::to_string(q) + "]");
   });
   if (error) return tl::unexpected(std::move(*error));
   std::vector<TokenIds> sequences(request.documents.size());
   error = each_input(sequences.size(), [&](size_t i) -> std::optional<ApiError> {
-    auto encoded = prompt.encode(*shared, request.documents[i], model.max_input_tokens);
-    if (encoded.truncated && !request.truncate) {
-      auto param = "documents[" + std::to_string(i) + "]";
+    auto encoded =
+        prompt.encode(shared[one_query ? 0 : i], request.documents[i], limit,
+                      request.document_tokens_max.value_or(text::RerankPrompt::kWholeDocument));
+    if (encoded.truncated && request.truncation == Truncation::kRefuse) {
+      auto param = request.single_document ? request.document_field
+                                           : request.document_field + "[" + std::to_string(i) + "]";
       auto message = "`" + param +
-                     "`, with the query and the template, is longer than the model's " +
-                     std::to_string(model.max_input_tokens) +
+                     "`, with the query and the template, is longer than the limit of " +
+                     std::to_string(limit) +
                      " tokens. Shorten it, or send \"truncate\": true to have its end cut";
       return invalid_input(std::move(param), std::move(message), "context_length_exceeded");
     }

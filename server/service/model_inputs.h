@@ -19,18 +19,21 @@ using EachInput = std::function<std::optional<ApiError>(size_t count, const Inpu
 
 /// The ids of every input, each at most model.max_input_tokens and never empty.
 ///
-/// A text gets the request's prompt in front: the one of `prompt_name`, "Instruct: …\nQuery:" for
-/// an `instruction`, or the model's default. Prompt and text are one string, in which special
-/// tokens are recognised, as sentence-transformers does. Token ids are used as sent, without a
-/// prompt, and get the end token unless they have it.
+/// A text gets a prompt in front: the one of `prompt_name` or `input_type`, "Instruct: …\nQuery:"
+/// for an `instruction`, or the default. Prompt and text are one string, in which special tokens
+/// are recognised, as sentence-transformers does. Token ids are used as sent, without a prompt, and
+/// get the end token unless they have it.
 Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
                                                   const EmbeddingRequest& request,
                                                   const EachInput& each_input);
 
+/// The text that `options` put before every input of theirs. kInvalidRequest if they contradict
+/// each other or name no prompt of the model.
+Result<std::string> prompt_text(const ServedModel& model, const InputOptions& options);
+
 /// The ids of the rerank template for every document. A query that fills the template by itself is
-/// an error even with `truncate`: nothing of the documents would be seen.
-Result<std::vector<TokenIds>> rerank_token_ids(const ServedModel& model,
-                                               const RerankRequest& request,
-                                               const EachInput& each_input);
+/// an error even if it may be cut: nothing of the documents would be seen.
+Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const ScoreRequest& request,
+                                              const EachInput& each_input);
 
 }  // namespace espalier::server

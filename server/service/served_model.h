@@ -19,7 +19,9 @@
 namespace espalier::server {
 
 struct ServedModel {
-  std::string name;            // in answers and in GET /v1/models
+  std::string name;   // in answers and in GET /v1/models
+  std::string dtype;  // of the matrix products: "f32", "bf16", "int8"
+  std::string pooling = "last_token";
   size_t scheduler_index = 0;  // Submission::model
   const text::Tokenizer* tokenizer = nullptr;
   size_t hidden_size = 0;                      // H: the longest embedding
@@ -29,14 +31,16 @@ struct ServedModel {
   std::map<std::string, std::string> prompts;  // by prompt_name
   std::string default_prompt_name;             // empty: none
 
-  /// Hidden state (H) → embedding: cut to `dimensions`, then normalise.
-  std::function<std::vector<float>(std::span<const float> hidden, std::optional<size_t> dimensions)>
+  /// Hidden state (H) → embedding: cut to `dimensions`, then normalised (L2) if `normalize`;
+  /// absent: all of them, and as the model says.
+  std::function<std::vector<float>(std::span<const float> hidden, std::optional<size_t> dimensions,
+                                   std::optional<bool> normalize)>
       embed;
 
   /// Absent when the model's tokenizer has no "yes" and "no", or no chat tokens: it cannot rerank.
   std::optional<text::RerankPrompt> rerank_prompt;
-  /// Hidden state (H) → relevance in [0, 1].
-  std::function<float(std::span<const float> hidden)> relevance;
+  /// Hidden state (H) → logit of relevance; its sigmoid is P(yes).
+  std::function<double(std::span<const float> hidden)> relevance_logit;
 };
 
 }  // namespace espalier::server

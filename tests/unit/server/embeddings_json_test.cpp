@@ -11,15 +11,17 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-EmbeddingRequest parsed(std::string_view body) {
-  auto result = parse_embedding_request(body);
+EmbeddingsBody parsed_body(std::string_view body) {
+  auto result = parse_embeddings_body(body);
   EXPECT_TRUE(result) << result.error().message;
-  return result.value_or(EmbeddingRequest{});
+  return result.value_or(EmbeddingsBody{});
 }
+EmbeddingRequest parsed(std::string_view body) { return parsed_body(body).request; }
+EmbeddingEncoding encoding_of(std::string_view body) { return parsed_body(body).encoding; }
 
 /// "param: message" of the error that `body` gives.
 std::string error_of(std::string_view body) {
-  const auto result = parse_embedding_request(body);
+  const auto result = parse_embeddings_body(body);
   if (result) return "no error";
   EXPECT_EQ(http_status(result.error().kind), 400);
   return result.error().param + ": " + result.error().message;
@@ -37,9 +39,9 @@ TEST(EmbeddingRequest, StringIsOneInput) {
   EXPECT_EQ(std::get<std::string>(request.inputs[0]), "a text");
   EXPECT_TRUE(request.single);
   EXPECT_EQ(request.model, "m");
-  EXPECT_EQ(request.encoding, EmbeddingEncoding::kFloat);
-  EXPECT_TRUE(request.truncate);
-  EXPECT_FALSE(request.dimensions || request.prompt_name || request.instruction);
+  EXPECT_EQ(encoding_of(R"({"input":"a text"})"), EmbeddingEncoding::kFloat);
+  EXPECT_EQ(request.options.truncation, Truncation::kCutEnd);
+  EXPECT_FALSE(request.dimensions || request.options.prompt_name || request.options.instruction);
 }
 
 TEST(EmbeddingRequest, ArraysOfStringsIdsAndIdListsAreRead) {
@@ -56,21 +58,55 @@ TEST(EmbeddingRequest, ArraysOfStringsIdsAndIdListsAreRead) {
 }
 
 TEST(EmbeddingRequest, OptionsAreRead) {
-  const auto request = parsed(
+  const auto body = parsed_body(
       R"({"input":"a","encoding_format":"base64","dimensions":64,"prompt_name":"query","truncate":false})");
-  EXPECT_EQ(request.encoding, EmbeddingEncoding::kBase64);
+  const EmbeddingRequest& request = body.request;
+  EXPECT_EQ(body.encoding, EmbeddingEncoding::kBase64);
   EXPECT_EQ(request.dimensions, 64U);
-  EXPECT_EQ(request.prompt_name, "query");
-  EXPECT_FALSE(request.truncate);
-  EXPECT_EQ(parsed(R"({"input":"a","instruction":""})").instruction, "");
+  EXPECT_EQ(request.options.prompt_name, "query");
+  EXPECT_EQ(request.options.truncation, Truncation::kRefuse);
+  EXPECT_EQ(parsed(R"({"input":"a","instruction":""})").options.instruction, "");
 }
 
 TEST(EmbeddingRequest, NullOptionsAreAbsent) {
   const auto request = parsed(
       R"({"input":"a","model":null,"encoding_format":null,"dimensions":null,"prompt_name":null,
           "instruction":null,"truncate":null})");
-  EXPECT_TRUE(request.truncate);
+  EXPECT_EQ(request.options.truncation, Truncation::kCutEnd);
   EXPECT_FALSE(request.dimensions);
+}
+
+TEST(EmbeddingRequest, OtherServersNamesAreRead) {
+  EXPECT_EQ(parsed(R"({"content":"a"})").field, "content");
+  EXPECT_EQ(encoding_of(R"({"input":"a","embedding_type":"ubinary"})"),
+            EmbeddingEncoding::kUbinary);
+  EXPECT_EQ(encoding_of(R"({"input":"a","output_dtype":"int8"})"), EmbeddingEncoding::kInt8);
+  EXPECT_EQ(parsed(R"({"input":"a","normalized":false})").normalize, false);
+  EXPECT_EQ(parsed(R"({"input":"a","task":"retrieval.query"})").options.input_type,
+            InputType::kQuery);
+  EXPECT_EQ(parsed(R"({"input":"a","input_type":"passage"})").options.input_type,
+            InputType::kDocument);
+  EXPECT_EQ(parsed(R"({"input":"a","truncate":"START"})").options.truncation,
+            Truncation::kCutStart);
+  EXPECT_EQ(parsed(R"({"input":"a","truncation_side":"left"})").options.truncation,
+            Truncation::kCutStart);
+  EXPECT_EQ(parsed(R"({"input":"a","truncate_prompt_tokens":9})").options.tokens_max, 9U);
+  EXPECT_EQ(parsed(R"({"input":"a","truncate_prompt_tokens":-1})").options.tokens_max,
+            std::nullopt);
+  EXPECT_FALSE(parsed(R"({"input":"a","add_special_tokens":false})").options.add_special_tokens);
+}
+
+TEST(EmbeddingRequest, WhatWouldChangeTheAnswerAndIsNotServedIsRefused) {
+  EXPECT_THAT(error_of(R"({"messages":[{"role":"user","content":"a"}]})"), HasSubstr("messages: "));
+  EXPECT_THAT(error_of(R"({"input":"a","late_chunking":true})"), HasSubstr("late_chunking: "));
+  EXPECT_EQ(error_of(R"({"input":"a","late_chunking":false})"), "no error");
+  EXPECT_THAT(error_of(R"({"input":"a","encoding_format":"base64","output_dtype":"int8"})"),
+              HasSubstr("output_dtype: "));
+  EXPECT_THAT(error_of(R"({"input":"a","task":"text-matching"})"), HasSubstr("task: "));
+  EXPECT_THAT(error_of(R"({"input":"a","task":"query","input_type":"document"})"),
+              HasSubstr("task: "));
+  EXPECT_THAT(error_of(R"({"input":"a","truncate_prompt_tokens":-2})"),
+              HasSubstr("truncate_prompt_tokens: "));
 }
 
 TEST(EmbeddingRequest, InputMustBeThereAndOfAKnownForm) {
@@ -105,12 +141,9 @@ TEST(EmbeddingRequest, TokenIdsAreWholeNumbersOf32Bits) {
   }
 }
 
-TEST(EmbeddingRequest, At2048EntriesItEnds) {
-  EXPECT_EQ(parsed(R"({"input":)" + array_of("\"a\"", 2048) + "}").inputs.size(), 2048U);
-  EXPECT_THAT(error_of(R"({"input":)" + array_of("\"a\"", 2049) + "}"), HasSubstr("2049 entries"));
-  EXPECT_THAT(error_of(R"({"input":)" + array_of("[1]", 2049) + "}"), HasSubstr("2049 entries"));
-  // One list of ids is one input, however long.
+TEST(EmbeddingRequest, OneListOfIdsIsOneInputHoweverLong) {
   EXPECT_EQ(parsed(R"({"input":)" + array_of("1", 300'000) + "}").inputs.size(), 1U);
+  EXPECT_EQ(parsed(R"({"input":)" + array_of("[1]", 3000) + "}").inputs.size(), 3000U);
 }
 
 TEST(EmbeddingRequest, OptionsOfWrongTypeOrRangeAreNamed) {
@@ -124,13 +157,11 @@ TEST(EmbeddingRequest, OptionsOfWrongTypeOrRangeAreNamed) {
   EXPECT_THAT(error_of(R"({"input":"a","truncate":"yes"})"), HasSubstr("truncate: "));
   EXPECT_THAT(error_of(R"({"input":"a","model":3})"), HasSubstr("model: "));
   EXPECT_THAT(error_of(R"({"input":"a","prompt_name":["q"]})"), HasSubstr("prompt_name: "));
-  EXPECT_THAT(error_of(R"({"input":"a","prompt_name":"q","instruction":"i"})"),
-              HasSubstr("instruction: "));
 }
 
 TEST(EmbeddingAnswer, IsOpenAisListOfFloats) {
-  const EmbeddingAnswer answer{{{0.1F, -1.0F}, {2.0F, 0.0F}}, 7};
-  const auto body = render_embedding_answer(answer, EmbeddingEncoding::kFloat, "a \"model\"");
+  const EmbeddingAnswer answer{{{0.1F, -1.0F}, {2.0F, 0.0F}}, {}};
+  const auto body = render_embeddings(answer, EmbeddingEncoding::kFloat, "a \"model\"", 7);
   ASSERT_TRUE(body);
   EXPECT_THAT(*body, HasSubstr("[0.1,-1]"));
   const json expected = {{"object", "list"},
@@ -143,16 +174,17 @@ TEST(EmbeddingAnswer, IsOpenAisListOfFloats) {
 }
 
 TEST(EmbeddingAnswer, Base64TakesThePlaceOfTheArray) {
-  const EmbeddingAnswer answer{{{1.0F, -2.0F}}, 1};
-  const auto body = render_embedding_answer(answer, EmbeddingEncoding::kBase64, "m");
+  const EmbeddingAnswer answer{{{1.0F, -2.0F}}, {}};
+  const auto body = render_embeddings(answer, EmbeddingEncoding::kBase64, "m", 1);
   ASSERT_TRUE(body);
   EXPECT_EQ(json::parse(*body)["data"][0]["embedding"], "AACAPwAAAMA=");
 }
 
 TEST(EmbeddingAnswer, NonFiniteValuesAreAnInternalError) {
-  const EmbeddingAnswer answer{{{1.0F, std::numeric_limits<float>::quiet_NaN()}}, 1};
-  for (const auto encoding : {EmbeddingEncoding::kFloat, EmbeddingEncoding::kBase64}) {
-    const auto body = render_embedding_answer(answer, encoding, "m");
+  const EmbeddingAnswer answer{{{1.0F, std::numeric_limits<float>::quiet_NaN()}}, {}};
+  for (const auto encoding : {EmbeddingEncoding::kFloat, EmbeddingEncoding::kBase64,
+                              EmbeddingEncoding::kInt8, EmbeddingEncoding::kBinary}) {
+    const auto body = render_embeddings(answer, encoding, "m", 1);
     ASSERT_FALSE(body);
     EXPECT_EQ(body.error().kind, ErrorKind::kInternal);
   }

@@ -60,12 +60,15 @@ ServedModel fake_served_model() {
   model.vocab_size = 8192;
   model.max_input_tokens = 128;
   model.prompts = {{"query", "Instruct: find it\nQuery:"}, {"document", ""}};
-  model.embed = [](std::span<const float> hidden, std::optional<size_t> dimensions) {
+  model.embed = [](std::span<const float> hidden, std::optional<size_t> dimensions,
+                   std::optional<bool> /*normalize*/) {
     const auto kept = hidden.first(dimensions.value_or(hidden.size()));
     return std::vector<float>(kept.begin(), kept.end());
   };
   model.rerank_prompt.emplace(mini_tokenizer());
-  model.relevance = [](std::span<const float> hidden) { return 1 / (2 + hidden[1]); };
+  model.relevance_logit = [](std::span<const float> hidden) {
+    return -static_cast<double>(hidden[1]);
+  };
   return model;
 }
 

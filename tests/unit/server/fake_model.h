@@ -41,7 +41,8 @@ class FakeForwardPass final : public engine::ForwardPass {
 const text::Tokenizer& mini_tokenizer();
 
 /// espalier-mini's tokenizer, template and prompts, with heads that show the hidden state:
-/// embed gives its first `dimensions`; relevance is 1 / (2 + position of the last token).
+/// embed gives its first `dimensions`; the logit of relevance is minus the position of the last
+/// token.
 ServedModel fake_served_model();
 
 }  // namespace espalier::server

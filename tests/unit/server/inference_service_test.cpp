@@ -22,7 +22,8 @@ class Service : public testing::Test {
       : scheduler_({&forward_pass_}, limits, nullptr), service_(std::move(model), scheduler_) {}
 
   Result<EmbeddingAnswer> embed(const EmbeddingRequest& request) {
-    return service_.embed(request, Caller{}, times_);
+    report_ = {};
+    return service_.embed(request, Caller{}, report_);
   }
   Result<EmbeddingAnswer> embed(EmbeddingInput input) {
     EmbeddingRequest request;
@@ -34,13 +35,21 @@ class Service : public testing::Test {
   size_t tokens_of(const EmbeddingRequest& request) {
     const auto answer = embed(request);
     EXPECT_TRUE(answer) << answer.error().message;
-    return answer ? answer->prompt_tokens : 0;
+    return report_.tokens;
+  }
+  size_t tokens_of(EmbeddingInput input) {
+    EXPECT_TRUE(embed(std::move(input)));
+    return report_.tokens;
+  }
+  Result<ScoreAnswer> score(const ScoreRequest& request) {
+    report_ = {};
+    return service_.score(request, Caller{}, report_);
   }
 
   FakeForwardPass forward_pass_;
   scheduler::Scheduler scheduler_;
   InferenceService service_;
-  StageTimes times_;
+  RequestReport report_;
 };
 
 EmbeddingRequest one_input(EmbeddingInput input) {
@@ -50,9 +59,9 @@ EmbeddingRequest one_input(EmbeddingInput input) {
   return request;
 }
 
-RerankRequest rerank_of(std::vector<std::string> documents) {
-  RerankRequest request;
-  request.query = "what is a tree";
+ScoreRequest rerank_of(std::vector<std::string> documents) {
+  ScoreRequest request;
+  request.queries.push_back("what is a tree");
   request.documents = std::move(documents);
   return request;
 }
@@ -67,7 +76,7 @@ TEST_F(Service, TextEndsWithTheEndTokenAndItsTokensAreCounted) {
   const auto answer = embed(std::string("a tree"));
   ASSERT_TRUE(answer) << answer.error().message;
   const size_t tokens = mini_tokenizer().encode("a tree").size();
-  EXPECT_EQ(answer->prompt_tokens, tokens);
+  EXPECT_EQ(report_.tokens, tokens);
   ASSERT_EQ(answer->embeddings.size(), 1U);
   EXPECT_EQ(answer->embeddings[0][0], static_cast<float>(kEndOfText));
   EXPECT_EQ(answer->embeddings[0][1], static_cast<float>(tokens - 1));
@@ -83,8 +92,8 @@ TEST_F(Service, EmbeddingsComeInTheOrderOfTheInputs) {
 }
 
 TEST_F(Service, TokenIdsGetTheEndTokenUnlessTheyHaveIt) {
-  EXPECT_EQ(embed(TokenIds{5, 6})->prompt_tokens, 3U);
-  EXPECT_EQ(embed(TokenIds{5, 6, kEndOfText})->prompt_tokens, 3U);
+  EXPECT_EQ(tokens_of(TokenIds{5, 6}), 3U);
+  EXPECT_EQ(tokens_of(TokenIds{5, 6, kEndOfText}), 3U);
 }
 
 TEST_F(Service, TokenIdThatTheModelLacksIsNamed) {
@@ -107,16 +116,16 @@ TEST_F(Service, DimensionsBeyondTheModelsAreRefused) {
 
 TEST_F(Service, NamedPromptAndInstructionComeBeforeTheText) {
   auto request = one_input(std::string("tree"));
-  request.prompt_name = "query";
+  request.options.prompt_name = "query";
   EXPECT_EQ(tokens_of(request), mini_tokenizer().encode("Instruct: find it\nQuery:tree").size());
-  request.prompt_name.reset();
-  request.instruction = "name it";
+  request.options.prompt_name.reset();
+  request.options.instruction = "name it";
   EXPECT_EQ(tokens_of(request), mini_tokenizer().encode("Instruct: name it\nQuery:tree").size());
 }
 
 TEST_F(Service, UnknownPromptNameListsThoseThereAre) {
   auto request = one_input(std::string("tree"));
-  request.prompt_name = "qerry";
+  request.options.prompt_name = "qerry";
   const auto answer = embed(request);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().param, "prompt_name");
@@ -125,9 +134,9 @@ TEST_F(Service, UnknownPromptNameListsThoseThereAre) {
 
 TEST_F(Service, PromptsAreForTextNotForTokenIds) {
   auto request = one_input(TokenIds{5});
-  request.prompt_name = "query";
+  request.options.prompt_name = "query";
   EXPECT_EQ(embed(request).error().param, "input");
-  request.prompt_name = "document";  // an empty prompt changes nothing
+  request.options.prompt_name = "document";  // an empty prompt changes nothing
   EXPECT_TRUE(embed(request));
 }
 
@@ -135,25 +144,25 @@ TEST_F(Service, AddedTokensAreRecognisedInEmbeddingInputsAsByHuggingFace) {
   const auto special = std::string("<|im_end|>");
   EXPECT_EQ(tokens_of(one_input(special)), 2U);  // the token and the end
   auto request = one_input(special);
-  request.prompt_name = "query";
+  request.options.prompt_name = "query";
   auto with_text = one_input(std::string("x"));
-  with_text.prompt_name = "query";
+  with_text.options.prompt_name = "query";
   EXPECT_EQ(tokens_of(request), tokens_of(with_text));
 }
 
 TEST_F(Service, LongInputIsCutButKeepsItsEndToken) {
   const auto answer = embed(words(500));
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->prompt_tokens, 128U);
+  EXPECT_EQ(report_.tokens, 128U);
   EXPECT_EQ(answer->embeddings[0][0], static_cast<float>(kEndOfText));
-  EXPECT_EQ(embed(TokenIds(500, 7))->prompt_tokens, 128U);
-  EXPECT_EQ(embed(TokenIds(127, 7))->prompt_tokens, 128U);
+  EXPECT_EQ(tokens_of(TokenIds(500, 7)), 128U);
+  EXPECT_EQ(tokens_of(TokenIds(127, 7)), 128U);
 }
 
 TEST_F(Service, LongInputWithoutTruncationIsNamed) {
   EmbeddingRequest request;
   request.inputs = {std::string("short"), words(500)};
-  request.truncate = false;
+  request.options.truncation = Truncation::kRefuse;
   const auto answer = embed(request);
   ASSERT_FALSE(answer);
   EXPECT_EQ(http_status(answer.error().kind), 400);
@@ -168,49 +177,92 @@ TEST_F(Service, InputWithoutAnyTokenNeverReachesTheScheduler) {
   EXPECT_EQ(embed(TokenIds{}).error().param, "input");
 }
 
-TEST_F(Service, DocumentsAreRankedBestFirstTiesByIndex) {
-  // The fake's relevance falls with the length.
-  const auto answer =
-      service_.rerank(rerank_of({words(9), words(3), words(1), words(3), ""}), Caller{}, times_);
-  ASSERT_TRUE(answer) << answer.error().message;
+TEST(BestFirst, TiesAreInTheOrderOfTheirIndices) {
   std::vector<size_t> order;
-  for (const auto& document : answer->results) order.push_back(document.index);
-  EXPECT_THAT(order, ElementsAre(4, 2, 1, 3, 0));
-  EXPECT_EQ(answer->results[2].relevance_score, answer->results[3].relevance_score);
+  for (const auto& document : best_first({-1, 2, 0.5, 2, 3}, std::nullopt))
+    order.push_back(document.index);
+  EXPECT_THAT(order, ElementsAre(4, 1, 3, 2, 0));
 }
 
-TEST_F(Service, TopNCutsTheRanking) {
-  auto request = rerank_of({"a", "b", "c"});
-  request.top_n = 2;
-  EXPECT_EQ(service_.rerank(request, Caller{}, times_)->results.size(), 2U);
-  request.top_n = 50;
-  EXPECT_EQ(service_.rerank(request, Caller{}, times_)->results.size(), 3U);
+TEST(BestFirst, TopNCutsTheRanking) {
+  EXPECT_EQ(best_first({1, 2, 3}, 2).size(), 2U);
+  EXPECT_EQ(best_first({1, 2, 3}, 50).size(), 3U);
+}
+
+TEST(Relevance, IsTheSigmoidOfTheLogit) {
+  EXPECT_EQ(relevance(0), 0.5F);
+  EXPECT_FLOAT_EQ(relevance(1.5), 0.81757448F);
+  EXPECT_EQ(relevance(-1e9), 0.0F);
+  EXPECT_EQ(relevance(1e9), 1.0F);
+}
+
+TEST_F(Service, DocumentsAreScoredInTheirOrder) {
+  // The fake's logit falls with the length.
+  const auto answer = score(rerank_of({words(9), words(3), "", words(3)}));
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_EQ(answer->logits.size(), 4U);
+  EXPECT_LT(answer->logits[0], answer->logits[1]);
+  EXPECT_LT(answer->logits[1], answer->logits[2]);
+  EXPECT_EQ(answer->logits[1], answer->logits[3]);
+}
+
+TEST_F(Service, PairsAreScoredAsTheyAreAlone) {
+  ScoreRequest pairs = rerank_of({words(2), words(5)});
+  pairs.queries = {words(7), "short"};
+  const auto together = score(pairs);
+  ASSERT_TRUE(together);
+  for (size_t i = 0; i < 2; ++i) {
+    ScoreRequest alone = rerank_of({pairs.documents[i]});
+    alone.queries = {pairs.queries[i]};
+    EXPECT_EQ(score(alone)->logits[0], together->logits[i]) << i;
+  }
 }
 
 TEST_F(Service, LongDocumentIsCutOrNamed) {
   auto request = rerank_of({"short", words(500)});
-  const auto answer = service_.rerank(request, Caller{}, times_);
-  ASSERT_TRUE(answer);
-  EXPECT_LT(answer->prompt_tokens, 2 * 128U);
-  EXPECT_GT(answer->prompt_tokens, 128U);
-  request.truncate = false;
-  const auto refused = service_.rerank(request, Caller{}, times_);
+  ASSERT_TRUE(score(request));
+  EXPECT_LT(report_.tokens, 2 * 128U);
+  EXPECT_GT(report_.tokens, 128U);
+  request.truncation = Truncation::kRefuse;
+  const auto refused = score(request);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().param, "documents[1]");
   EXPECT_EQ(refused.error().code, "context_length_exceeded");
 }
 
+TEST_F(Service, DocumentsAndQueriesAreCutToTheirOwnLimits) {
+  auto request = rerank_of({words(20)});
+  ASSERT_TRUE(score(request));
+  const size_t whole = report_.tokens;
+  request.document_tokens_max = 5;
+  ASSERT_TRUE(score(request));
+  EXPECT_EQ(report_.tokens, whole - 15);
+  request.truncation = Truncation::kRefuse;  // that was asked for: nothing is too long
+  EXPECT_TRUE(score(request));
+  request.queries = {words(9)};
+  ASSERT_TRUE(score(request));
+  const size_t with_whole_query = report_.tokens;
+  request.query_tokens_max = 4;
+  ASSERT_TRUE(score(request));
+  EXPECT_EQ(report_.tokens, with_whole_query - 5);
+}
+
 TEST_F(Service, QueryThatFillsTheTemplateIsNamed) {
   auto request = rerank_of({"a"});
-  request.query = words(500);
-  const auto answer = service_.rerank(request, Caller{}, times_);
-  ASSERT_FALSE(answer);
-  EXPECT_EQ(answer.error().param, "query");
+  request.queries = {words(500)};
+  EXPECT_EQ(score(request).error().param, "query");
+  request.queries = {"short", words(500)};
+  request.documents = {"a", "b"};
+  EXPECT_EQ(score(request).error().param, "query[1]");
+  request.queries = {"short"};
+  request.tokens_max = 3;
+  EXPECT_EQ(score(request).error().param, "query");
 }
 
 TEST_F(Service, DocumentForgesNoSpecialToken) {
   const auto tokens_with = [&](const std::string& document) {
-    return service_.rerank(rerank_of({document}), Caller{}, times_)->prompt_tokens;
+    EXPECT_TRUE(score(rerank_of({document})));
+    return report_.tokens;
   };
   EXPECT_GT(tokens_with("<|im_end|>"), tokens_with("x") + 3);
   EXPECT_EQ(mini_tokenizer().token_id("<|im_end|>"), kImEnd);
@@ -220,7 +272,7 @@ TEST_F(Service, ModelWithoutTemplateSaysThatItCannotRerank) {
   auto model = fake_served_model();
   model.rerank_prompt.reset();
   const InferenceService service(model, scheduler_);
-  const auto answer = service.rerank(rerank_of({"a"}), Caller{}, times_);
+  const auto answer = service.score(rerank_of({"a"}), Caller{}, report_);
   ASSERT_FALSE(answer);
   EXPECT_EQ(http_status(answer.error().kind), 400);
   EXPECT_THAT(answer.error().message, HasSubstr("cannot rerank"));
@@ -228,11 +280,120 @@ TEST_F(Service, ModelWithoutTemplateSaysThatItCannotRerank) {
 
 TEST_F(Service, NonFiniteScoreIsAnInternalError) {
   auto model = fake_served_model();
-  model.relevance = [](std::span<const float>) { return std::nanf(""); };
+  model.relevance_logit = [](std::span<const float>) { return std::nan(""); };
   const InferenceService service(model, scheduler_);
-  const auto answer = service.rerank(rerank_of({"a"}), Caller{}, times_);
+  const auto answer = service.score(rerank_of({"a"}), Caller{}, report_);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, ErrorKind::kInternal);
+}
+
+TEST_F(Service, InputTypeTakesThePromptThatTheModelHasForIt) {
+  auto request = one_input(std::string("tree"));
+  request.options.input_type = InputType::kQuery;
+  EXPECT_EQ(tokens_of(request), mini_tokenizer().encode("Instruct: find it\nQuery:tree").size());
+  request.options.input_type = InputType::kDocument;
+  EXPECT_EQ(tokens_of(request), mini_tokenizer().encode("tree").size());
+  request.options.input_type = InputType::kClustering;  // it has none
+  EXPECT_EQ(tokens_of(request), mini_tokenizer().encode("tree").size());
+  request.options.instruction = "cluster it";
+  EXPECT_EQ(embed(request).error().param, "instruction");
+  request.options.input_type = InputType::kQuery;
+  EXPECT_EQ(tokens_of(request), mini_tokenizer().encode("Instruct: cluster it\nQuery:tree").size());
+}
+
+TEST_F(Service, StartOfATextIsCutBehindItsPrompt) {
+  auto request = one_input(words(300) + " end");
+  request.options.prompt_name = "query";
+  request.options.truncation = Truncation::kCutStart;
+  EXPECT_EQ(tokens_of(request), 128U);
+  request.wants_trie = true;
+  const auto answer = embed(request);
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(answer->trie->nodes[0].text, testing::StartsWith("Instruct: find it\nQuery: word"));
+  EXPECT_EQ(answer->embeddings[0][0], static_cast<float>(kEndOfText));
+}
+
+TEST_F(Service, FewerTokensThanTheModelTakesMayBeAskedFor) {
+  auto request = one_input(words(100));
+  request.options.tokens_max = 10;
+  EXPECT_EQ(tokens_of(request), 10U);
+  request.options.truncation = Truncation::kRefuse;
+  EXPECT_EQ(embed(request).error().code, "context_length_exceeded");
+  request.options.tokens_max = 1;  // the end token's
+  EXPECT_EQ(embed(request).error().param, "truncate_prompt_tokens");
+}
+
+TEST_F(Service, SpecialTokensMayBeLeftOut) {
+  auto request = one_input(std::string("a tree"));
+  const size_t with = tokens_of(request);
+  request.options.add_special_tokens = false;
+  EXPECT_EQ(tokens_of(request), with - 1);
+  request.inputs = {TokenIds{5, 6}};
+  EXPECT_EQ(tokens_of(request), 2U);
+}
+
+TEST_F(Service, EveryTokensHiddenStateComesInItsOrder) {
+  EmbeddingRequest request;
+  request.inputs = {TokenIds{5, 6, 7}, TokenIds{5, 6}};
+  const auto answer = service_.embed_tokens(request, Caller{}, report_);
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_EQ(answer->hidden_size, 4U);
+  ASSERT_EQ(answer->hidden_states[0].size(), 4 * 4U);  // with the end token
+  ASSERT_EQ(answer->hidden_states[1].size(), 3 * 4U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(answer->hidden_states[i][4 * 1], 6.0F);      // id
+    EXPECT_EQ(answer->hidden_states[i][4 * 1 + 1], 1.0F);  // position
+  }
+  EXPECT_EQ(answer->hidden_states[1][4 * 2], static_cast<float>(kEndOfText));
+}
+
+TEST_F(Service, ReportSaysWhatTheRequestCost) {
+  EmbeddingRequest request;
+  request.inputs = {TokenIds{5, 6, 7}, TokenIds{5, 6, 8}, std::string("ä b")};
+  ASSERT_TRUE(embed(request));
+  EXPECT_EQ(report_.inputs, 3U);
+  EXPECT_EQ(report_.characters, 3U);
+  const size_t text = mini_tokenizer().encode("ä b").size();
+  EXPECT_EQ(report_.tokens, 8 + text);
+  EXPECT_EQ(report_.new_rows, 6 + text);  // 5 and 6 are shared
+}
+
+TEST_F(Service, TrieOfARequestTellsWhatItsInputsShare) {
+  EmbeddingRequest request;
+  request.inputs = {std::string("a tree"), std::string("a house"), TokenIds{5}};
+  request.wants_trie = true;
+  const auto answer = embed(request);
+  ASSERT_TRUE(answer);
+  const RequestTrie& trie = *answer->trie;
+  EXPECT_EQ(trie.inputs, 3U);
+  EXPECT_EQ(trie.tokens, report_.tokens);
+  EXPECT_EQ(trie.rows, report_.new_rows);
+  EXPECT_EQ(trie.hidden_nodes, 0U);
+  ASSERT_EQ(trie.nodes.size(), 4U);
+  const auto shared = std::ranges::find(trie.nodes, 2U, &RequestTrie::Node::inputs);
+  ASSERT_NE(shared, trie.nodes.end());
+  EXPECT_EQ(shared->text, "a");
+  EXPECT_FALSE(shared->parent);
+  size_t rows = 0;
+  for (const auto& node : trie.nodes) rows += node.tokens;
+  EXPECT_EQ(rows, trie.rows);
+}
+
+TEST_F(Service, LimitsOfARequestAreItsOwnErrors) {
+  const InferenceService service(fake_served_model(), scheduler_, 1, {2, 9});
+  EmbeddingRequest request;
+  request.inputs = {TokenIds{5}, TokenIds{6}, TokenIds{7}};
+  auto refused = service.embed(request, Caller{}, report_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "too_many_inputs");
+  EXPECT_THAT(refused.error().message, HasSubstr("3 entries; at most 2"));
+  request.inputs = {TokenIds(4, 5), TokenIds(4, 6)};
+  refused = service.embed(request, Caller{}, report_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "request_too_large");
+  EXPECT_THAT(refused.error().message, HasSubstr("10 tokens in all; at most 9"));
+  EXPECT_EQ(service.score(rerank_of({"a", "b", "c"}), Caller{}, report_).error().param,
+            "documents");
 }
 
 TEST_F(Service, LimitWithoutRoomForTextIsAStartUpError) {
@@ -253,16 +414,16 @@ TEST_F(Service, FailedForwardPassIsAnInternalErrorAndTheNextRequestWorks) {
 TEST_F(Service, RequestWhoseClientHasGoneIsCancelled) {
   forward_pass_.close();
   auto blocked = std::async(std::launch::async, [&] {
-    StageTimes times;
-    return service_.embed(one_input(std::string("first")), Caller{}, times);
+    RequestReport report;
+    return service_.embed(one_input(std::string("first")), Caller{}, report);
   });
   forward_pass_.await_running();
   std::atomic<bool> gone = false;
   auto waiting = std::async(std::launch::async, [&] {
-    StageTimes times;
+    RequestReport report;
     Caller caller;
     caller.gone = [&] { return gone.load(); };
-    return service_.embed(one_input(std::string("second")), caller, times);
+    return service_.embed(one_input(std::string("second")), caller, report);
   });
   gone = true;
   const auto answer = waiting.get();  // returns although nothing is computed
@@ -277,7 +438,7 @@ TEST_F(Service, RequestThatTakesTooLongMeetsItsDeadline) {
   model.request_timeout = std::chrono::seconds(1);
   const InferenceService service(model, scheduler_);
   forward_pass_.close();
-  const auto answer = service.embed(one_input(std::string("a")), Caller{}, times_);
+  const auto answer = service.embed(one_input(std::string("a")), Caller{}, report_);
   forward_pass_.open();
   ASSERT_FALSE(answer);
   EXPECT_EQ(http_status(answer.error().kind), 504);
@@ -287,7 +448,7 @@ TEST_F(Service, ClientThatWaitsOnlySoLongIsToldSo) {
   forward_pass_.close();
   Caller caller;
   caller.timeout = AskedTimeout{std::chrono::milliseconds(30), scheduler::Clock::now()};
-  const auto answer = service_.embed(one_input(std::string("a")), caller, times_);
+  const auto answer = service_.embed(one_input(std::string("a")), caller, report_);
   forward_pass_.open();
   ASSERT_FALSE(answer);
   EXPECT_EQ(http_status(answer.error().kind), 504);
@@ -299,7 +460,7 @@ TEST_F(Service, TokenizingCountsAsWaiting) {
   Caller caller;  // its time was up before the first input was looked at
   caller.timeout = AskedTimeout{std::chrono::milliseconds(30),
                                 scheduler::Clock::now() - std::chrono::seconds(1)};
-  const auto answer = service_.embed(one_input(std::string("a")), caller, times_);
+  const auto answer = service_.embed(one_input(std::string("a")), caller, report_);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, ErrorKind::kDeadlineExceeded);
 }
@@ -358,8 +519,8 @@ TEST_F(ServiceWithASmallQueue, FullQueueIs429WithADelay) {
   for (int i = 0; i < 4; ++i) request.inputs.emplace_back(TokenIds{5});
   for (int i = 0; i < 20; ++i) {
     answers.push_back(std::async(std::launch::async, [&] {
-      StageTimes times;
-      return service_.embed(request, Caller{}, times);
+      RequestReport report;
+      return service_.embed(request, Caller{}, report);
     }));
   }
   while (!refused) {

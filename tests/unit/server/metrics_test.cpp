@@ -103,7 +103,7 @@ TEST(Metrics, RequestsTurnedAwayAreCountedByReason) {
 
 TEST(Metrics, WaitsAreShownByPercentile) {
   Metrics metrics;
-  for (int i = 1; i <= 100; ++i) metrics.on_stages({0, i / 100.0, 0});
+  for (int i = 1; i <= 100; ++i) metrics.on_stages({.queue_seconds = i / 100.0});
   const auto text = metrics.exposition({});
   EXPECT_THAT(text, HasSubstr("espalier_wait_seconds_count 100\n"));
   for (const char* quantile : {"0.5", "0.9", "0.99"})
@@ -136,7 +136,7 @@ TEST(Metrics, RequestsAreCountedByRouteAndStatus) {
 TEST(Metrics, QueueDepthAndAbandonedRequestsAreShown) {
   Metrics metrics;
   metrics.on_abandoned(3);
-  metrics.on_stages({0.1, 0.2, 0.3});
+  metrics.on_stages({.tokenize_seconds = 0.1, .queue_seconds = 0.2, .compute_seconds = 0.3});
   const auto text = metrics.exposition({7, 700});
   EXPECT_THAT(text, HasSubstr("espalier_queue_tickets 7\n"));
   EXPECT_THAT(text, HasSubstr("espalier_queue_tokens 700\n"));

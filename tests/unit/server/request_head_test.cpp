@@ -40,7 +40,8 @@ TEST(RequestHead, WhoAsksAndForHowLongAreReadAsSent) {
 }
 
 TEST(RequestHead, FieldsThatAProxyMayHaveCheckedMustNotOccurTwice) {
-  for (const std::string field : {"authorization", "x-request-timeout-ms", "x-request-id", "origin", "traceparent"}) {
+  for (const std::string field :
+       {"authorization", "x-request-timeout-ms", "x-request-id", "origin", "traceparent"}) {
     const auto result = parse_request_head("GET / HTTP/1.1\r\nHost: a\r\n" + field + ":\r\n" +
                                            field + ": 1\r\n\r\n");
     ASSERT_FALSE(result) << field;

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace espalier::server {
@@ -12,27 +11,30 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-RerankRequest parsed(std::string_view body) {
-  auto result = parse_rerank_request(body);
+RerankBody parsed(std::string_view body) {
+  bool tei = false;
+  auto result = parse_rerank_body(body, tei);
   EXPECT_TRUE(result) << result.error().message;
-  return result.value_or(RerankRequest{});
+  EXPECT_TRUE(!result || result->tei == tei);
+  return result.value_or(RerankBody{});
 }
 
 std::string error_of(std::string_view body) {
-  const auto result = parse_rerank_request(body);
+  bool tei = false;
+  const auto result = parse_rerank_body(body, tei);
   if (result) return "no error";
   EXPECT_EQ(http_status(result.error().kind), 400);
   return result.error().param + ": " + result.error().message;
 }
 
 TEST(RerankRequest, DocumentsAreStringsOrObjectsWithText) {
-  const auto request =
+  const auto body =
       parsed(R"({"query":"q","documents":["a",{"text":"b","title":{"text":5}},"",{"text":""}]})");
-  EXPECT_EQ(request.query, "q");
-  EXPECT_THAT(request.documents, ElementsAre("a", "b", "", ""));
-  EXPECT_FALSE(request.top_n || request.instruction);
-  EXPECT_FALSE(request.return_documents);
-  EXPECT_TRUE(request.truncate);
+  EXPECT_THAT(body.request.queries, ElementsAre("q"));
+  EXPECT_THAT(body.request.documents, ElementsAre("a", "b", "", ""));
+  EXPECT_FALSE(body.top_n || body.request.instruction);
+  EXPECT_FALSE(body.return_documents || body.raw_scores || body.tei);
+  EXPECT_EQ(body.request.truncation, Truncation::kCutEnd);
 }
 
 TEST(RerankRequest, TopNOfZeroNullOrNothingIsAll) {
@@ -51,7 +53,7 @@ TEST(RerankRequest, WrongTopNIsNamed) {
 }
 
 TEST(RerankRequest, QueryMustBeAStringAndMayBeEmpty) {
-  EXPECT_EQ(parsed(R"({"query":"","documents":["a"]})").query, "");
+  EXPECT_THAT(parsed(R"({"query":"","documents":["a"]})").request.queries, ElementsAre(""));
   EXPECT_THAT(error_of(R"({"documents":["a"]})"), HasSubstr("query: `query` is missing"));
   EXPECT_THAT(error_of(R"({"query":null,"documents":["a"]})"), HasSubstr("query: "));
   EXPECT_THAT(error_of(R"({"query":5,"documents":["a"]})"), HasSubstr("query: "));
@@ -69,12 +71,41 @@ TEST(RerankRequest, DocumentsMustBeAListThatIsNotEmpty) {
   EXPECT_THAT(error_of(R"({"query":"q","documents":[{"text":null}]})"), HasSubstr("not null"));
 }
 
-TEST(RerankRequest, At2048DocumentsItEnds) {
-  std::string list = "\"a\"";
-  for (size_t i = 1; i < kRerankDocumentsMax; ++i) list += ",\"a\"";
-  EXPECT_EQ(parsed(R"({"query":"q","documents":[)" + list + "]}").documents.size(), 2048U);
-  EXPECT_THAT(error_of(R"({"query":"q","documents":[)" + list + ",\"a\"]}"),
-              HasSubstr("2049 entries"));
+TEST(RerankRequest, RankFieldsMakeTheTextOfDocumentsThatAreObjects) {
+  const auto body = parsed(
+      R"({"query":"q","rank_fields":["title","body"],
+          "documents":[{"title":"T","body":"B","text":"no"},{"body":5},"plain",{"other":1}]})");
+  EXPECT_THAT(body.request.documents, ElementsAre("T\nB", "5", "plain", ""));
+  EXPECT_THAT(error_of(R"({"query":"q","documents":["a"],"rank_fields":"title"})"),
+              HasSubstr("rank_fields: "));
+}
+
+TEST(RerankRequest, TextsAreTextEmbeddingsInferences) {
+  const auto body = parsed(
+      R"({"query":"q","texts":["a","b"],"raw_scores":true,"return_text":true,"truncate":true})");
+  EXPECT_TRUE(body.tei && body.raw_scores && body.return_documents);
+  EXPECT_EQ(body.request.document_field, "texts");
+  EXPECT_THAT(error_of(R"({"query":"q","texts":["a"],"documents":["a"]})"), HasSubstr("texts: "));
+  EXPECT_THAT(error_of(R"({"query":"q","texts":["a"],"truncation_direction":"Left"})"),
+              HasSubstr("truncation_direction: "));
+}
+
+TEST(RerankRequest, LimitsOfTokensAreRead) {
+  const auto body = parsed(
+      R"({"query":"q","documents":["a"],"max_tokens_per_doc":100,"max_tokens_per_query":20,
+          "truncate_prompt_tokens":300})");
+  EXPECT_EQ(body.request.document_tokens_max, 100U);
+  EXPECT_EQ(body.request.query_tokens_max, 20U);
+  EXPECT_EQ(body.request.tokens_max, 300U);
+  EXPECT_THAT(error_of(R"({"query":"q","documents":["a"],"max_tokens_per_doc":0})"),
+              HasSubstr("max_tokens_per_doc: "));
+}
+
+TEST(RerankRequest, PromptsOfEmbeddingsAreRefused) {
+  EXPECT_THAT(error_of(R"({"query":"q","documents":["a"],"prompt_name":"query"})"),
+              HasSubstr("prompt_name: "));
+  EXPECT_THAT(error_of(R"({"query":"q","documents":["a"],"input_type":"search_query"})"),
+              HasSubstr("input_type: "));
 }
 
 TEST(RerankRequest, OtherOptionsOfWrongTypeAreNamed) {
@@ -86,38 +117,42 @@ TEST(RerankRequest, OtherOptionsOfWrongTypeAreNamed) {
   EXPECT_THAT(error_of(R"({"query":"q","documents":["a"],"model":1})"), HasSubstr("model: "));
 }
 
-TEST(RerankAnswer, HasWhatCoheresAndJinasClientsRead) {
-  RerankRequest request;
-  request.documents = {"first", "sec\"ond"};
-  const RerankAnswer answer{{{1, 0.9F}, {0, 0.25F}}, 42};
-  const auto body = render_rerank_answer(answer, request, "rerank-1", "m");
-  ASSERT_TRUE(body);
-  EXPECT_EQ(json::parse(*body), json::parse(R"({
+class RerankAnswer : public testing::Test {
+ protected:
+  RerankAnswer() {
+    body_.request.documents = {"first", "sec\"ond"};
+    answer_.logits = {-1, 0};
+  }
+  RerankBody body_;
+  ScoreAnswer answer_;
+};
+
+TEST_F(RerankAnswer, HasWhatCoheresAndJinasClientsRead) {
+  EXPECT_EQ(json::parse(render_rerank(answer_, body_, "1", "m", 42)), json::parse(R"({
       "id":"rerank-1","object":"list","model":"m",
-      "results":[{"index":1,"relevance_score":0.9},{"index":0,"relevance_score":0.25}],
+      "results":[{"index":1,"relevance_score":0.5},{"index":0,"relevance_score":0.26894143}],
       "usage":{"prompt_tokens":42,"total_tokens":42},
       "meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1},
               "tokens":{"input_tokens":42}}})"));
 }
 
-TEST(RerankAnswer, ReturnsDocumentsOnRequest) {
-  RerankRequest request;
-  request.documents = {"first", "sec\"ond"};
-  request.return_documents = true;
-  const auto body = render_rerank_answer({{{1, 0.9F}, {0, 0.25F}}, 42}, request, "i", "m");
-  ASSERT_TRUE(body);
-  const json results = json::parse(*body)["results"];
+TEST_F(RerankAnswer, ReturnsDocumentsOnRequest) {
+  body_.return_documents = true;
+  const json results = json::parse(render_rerank(answer_, body_, "i", "m", 42))["results"];
   EXPECT_EQ(results[0]["document"]["text"], "sec\"ond");
   EXPECT_EQ(results[1]["document"]["text"], "first");
 }
 
-TEST(RerankAnswer, NonFiniteScoresAreAnInternalError) {
-  RerankRequest request;
-  request.documents = {"a"};
-  const auto body =
-      render_rerank_answer({{{0, std::numeric_limits<float>::infinity()}}, 1}, request, "i", "m");
-  ASSERT_FALSE(body);
-  EXPECT_EQ(body.error().kind, ErrorKind::kInternal);
+TEST_F(RerankAnswer, OfTextEmbeddingsInferenceIsABareArray) {
+  body_.top_n = 1;
+  EXPECT_EQ(json::parse(render_tei_rerank(answer_, body_)),
+            json::parse(R"([{"index":1,"score":0.5}])"));
+  body_.return_documents = true;
+  body_.raw_scores = true;
+  body_.top_n.reset();
+  EXPECT_EQ(json::parse(render_tei_rerank(answer_, body_)),
+            json::parse(R"([{"index":1,"text":"sec\"ond","score":0},
+                            {"index":0,"text":"first","score":-1}])"));
 }
 
 }  // namespace

@@ -1,0 +1,170 @@
+#include "server/api/inference_call.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cmath>
+#include <new>
+#include <utility>
+
+#include "server/error_response.h"
+
+namespace espalier::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// JSON by name, or unnamed. Forms are refused although curl's -d names one: browsers send forms to
+/// other sites unasked, and a page must not be able to make its visitors' servers work.
+std::optional<ApiError> refuse_media_type(const HttpRequest& request) {
+  const std::string& type = request.content_type;
+  if (type.empty() || type == "application/json" ||
+      (type.starts_with("application/") && type.ends_with("+json"))) {
+    return std::nullopt;
+  }
+  ApiError error;
+  error.kind = ErrorKind::kUnsupportedMediaType;
+  error.message =
+      "the body must be JSON: send the header `Content-Type: application/json` "
+      "(curl: -H 'Content-Type: application/json')";
+  return error;
+}
+
+/// Turns what a handler throws into 500, so that one request never takes the server down.
+template <typename Handler>
+HttpHandler guarded(const char* path, ErrorForm form, Handler handler) {
+  return [path, form, handler = std::move(handler)](const HttpRequest& request) {
+    ApiError error;
+    try {
+      return handler(request);
+    } catch (const std::bad_alloc&) {
+      error.message = "the server has no memory for this request; send fewer inputs at once";
+      spdlog::error("{}: out of memory", path);
+    } catch (const std::exception& exception) {
+      error.message = "the server failed; its log says why";
+      spdlog::error("{}: {}", path, exception.what());
+    }
+    return error_response(error, form);
+  };
+}
+
+Result<Identity> identify(const ApiContext& context, const HttpRequest& http) {
+  if (context.api_keys == nullptr) return identity_of_address(http.client_address);
+  const std::string* const sent = http.fields.find("authorization");
+  return context.api_keys->identify(sent != nullptr ? *sent : std::string_view());
+}
+
+/// Who asks, and how long they will wait, from the head alone.
+Result<Caller> caller_of(const ApiContext& context, const HttpRequest& http) {
+  auto identity = identify(context, http);
+  if (!identity) return tl::unexpected(std::move(identity.error()));
+  Caller caller;
+  caller.identity = *identity;
+  caller.gone = http.client_gone;
+  if (const std::string* const sent = http.fields.find("x-request-timeout-ms")) {
+    const auto timeout = parse_request_timeout(*sent);
+    if (!timeout) return tl::unexpected(timeout.error());
+    caller.timeout = AskedTimeout{*timeout, http.received_at};
+  }
+  return caller;
+}
+
+HttpAdmission admission(const ApiContext& context, ErrorForm form) {
+  return [context, form](const HttpRequest& request) -> std::optional<HttpResponse> {
+    const auto caller = caller_of(context, request);
+    if (caller) return std::nullopt;
+    return error_response(caller.error(), form);
+  };
+}
+
+std::string whole_milliseconds(double seconds) {
+  return std::to_string(std::llround(1e3 * seconds));
+}
+
+/// text-embeddings-inference's timing headers and ours.
+void add_headers(const InferenceCall& call, HttpResponse& response) {
+  const RequestReport& report = call.report;
+  const std::chrono::duration<double> total = Clock::now() - call.http.received_at;
+  const double computing = report.tokenize_seconds + report.queue_seconds + report.compute_seconds;
+  response.headers.insert(response.headers.end(),
+                          {{"x-compute-type", "cpu"},
+                           {"x-compute-time", whole_milliseconds(computing)},
+                           {"x-compute-characters", std::to_string(report.characters)},
+                           {"x-compute-tokens", std::to_string(report.tokens)},
+                           {"x-total-time", whole_milliseconds(total.count())},
+                           {"x-tokenization-time", whole_milliseconds(report.tokenize_seconds)},
+                           {"x-queue-time", whole_milliseconds(report.queue_seconds)},
+                           {"x-inference-time", whole_milliseconds(report.compute_seconds)},
+                           {"x-espalier-tokens", std::to_string(report.tokens)},
+                           {"x-espalier-new-rows", std::to_string(report.new_rows)}});
+}
+
+void add_log_fields(const InferenceCall& call, HttpResponse& response) {
+  const RequestReport& report = call.report;
+  if (!call.caller.identity.name.empty())
+    response.log.emplace_back("key", call.caller.identity.name);
+  response.log.insert(response.log.end(), {{"inputs", uint64_t{report.inputs}},
+                                           {"tokens", uint64_t{report.tokens}},
+                                           {"rows", uint64_t{report.new_rows}},
+                                           {"tokenize_ms", 1e3 * report.tokenize_seconds},
+                                           {"queue_ms", 1e3 * report.queue_seconds},
+                                           {"compute_ms", 1e3 * report.compute_seconds}});
+}
+
+/// Logs a failure of our own; clients' mistakes are theirs to read.
+HttpResponse failed(const ApiContext& context, const char* path, const ApiError& error,
+                    ErrorForm form) {
+  if (error.code == kTooLargeCode) context.metrics->on_never_fits();
+  if (error.kind == ErrorKind::kInternal) spdlog::error("{}: {}", path, error.message);
+  return error_response(error, form);
+}
+
+HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
+                    const InferenceHandler& handler, const HttpRequest& http) {
+  auto caller = caller_of(context, http);
+  if (!caller) return error_response(caller.error(), form);
+  if (const auto refused = refuse_media_type(http)) return error_response(*refused, form);
+  InferenceCall call{http, *context.service, std::move(*caller), {}, form};
+  auto body = handler(call);
+  HttpResponse response =
+      body ? json_response(std::move(*body)) : failed(context, path, body.error(), call.error_form);
+  if (body) context.metrics->on_stages(call.report);
+  add_headers(call, response);
+  add_log_fields(call, response);
+  return response;
+}
+
+}  // namespace
+
+Route inference_route(const ApiContext& context, const char* path, ErrorForm error_form,
+                      InferenceHandler handler) {
+  auto handle_request = [context, path, error_form,
+                         handler = std::move(handler)](const HttpRequest& request) {
+    return handle(context, path, error_form, handler, request);
+  };
+  return {"POST", path, guarded(path, error_form, std::move(handle_request)),
+          admission(context, error_form)};
+}
+
+Route guarded_get(const ApiContext& context, const char* path, HttpHandler handler) {
+  return {"GET", path, guarded(path, ErrorForm::kOpenAi, std::move(handler)),
+          admission(context, ErrorForm::kOpenAi)};
+}
+
+Route open_get(const char* path, HttpHandler handler) {
+  return {"GET", path, guarded(path, ErrorForm::kOpenAi, std::move(handler))};
+}
+
+HttpResponse json_response(std::string body) {
+  HttpResponse response;
+  response.body = std::move(body);
+  return response;
+}
+
+HttpResponse text_response(const char* content_type, std::string body) {
+  HttpResponse response;
+  response.content_type = content_type;
+  response.body = std::move(body);
+  return response;
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,66 @@
+#include "server/api/score_fields_json.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "server/api/input_options_json.h"
+#include "server/api/json_request.h"
+
+namespace espalier::server {
+namespace {
+
+using nlohmann::json;
+
+std::optional<ApiError> parse_tokens_max(const json& object, const char* field,
+                                         std::optional<size_t>& to) {
+  const auto tokens = optional_whole_number(object, field, 1);
+  if (!tokens) return tokens.error();
+  if (*tokens) to = static_cast<size_t>(**tokens);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ApiError> parse_score_fields(const json& object, ScoreRequest& request) {
+  for (const char* const field : {"prompt_name", "input_type"}) {
+    if (object.contains(field) && !object[field].is_null()) {
+      return invalid_param(field, "`" + std::string(field) +
+                                      "` is for embeddings; what makes a document relevant is said "
+                                      "by `instruction`");
+    }
+  }
+  auto model = optional_string(object, "model");
+  if (!model) return std::move(model.error());
+  auto instruction = optional_string(object, "instruction");
+  if (!instruction) return std::move(instruction.error());
+  const auto truncation = parse_truncation(object);
+  if (!truncation) return truncation.error();
+  if (*truncation == Truncation::kCutStart) {
+    return invalid_param(
+        object.contains("truncate") && object["truncate"].is_string() ? "truncate"
+                                                                      : "truncation_direction",
+        "documents that are too long are cut at their end here, not at their start");
+  }
+  if (auto error = parse_tokens_max(object, "max_tokens_per_doc", request.document_tokens_max))
+    return error;
+  if (auto error = parse_tokens_max(object, "max_tokens_per_query", request.query_tokens_max))
+    return error;
+  const auto tokens_max = parse_truncate_prompt_tokens(object);
+  if (!tokens_max) return tokens_max.error();
+  const auto wants_trie = optional_bool(object, "return_trie");
+  if (!wants_trie) return wants_trie.error();
+
+  request.model = model->value_or("");
+  request.instruction = std::move(*instruction);
+  request.truncation = *truncation;
+  request.tokens_max = *tokens_max;
+  request.wants_trie = wants_trie->value_or(false);
+  return std::nullopt;
+}
+
+void append_score(double logit, bool raw, std::string& out) {
+  // Finite: the service has seen to it.
+  append_json_float(raw ? static_cast<float>(logit) : relevance(logit), out);
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,25 @@
+// Texts as tokens and back, without the model: for those who want to see or count them.
+//
+// Thread contract: functions without state; `model` is only read.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "server/service/inference_service.h"
+#include "server/service/model_inputs.h"
+
+namespace espalier::server {
+
+/// Bytes of all texts of one request: each token becomes a JSON object, many times its size.
+inline constexpr size_t kTokenizedBytesMax = size_t{4} << 20U;
+
+Result<std::vector<TokenizedText>> tokenize_texts(const ServedModel& model,
+                                                  const TokenizeRequest& request,
+                                                  const EachInput& each_input);
+
+Result<std::vector<std::string>> decode_ids(const ServedModel& model, const DecodeRequest& request,
+                                            const EachInput& each_input);
+
+}  // namespace espalier::server
