@@ -161,6 +161,9 @@ void run(benchmark::State& state, const Shape& shape, DedupMode dedup) {
   BatchPlan plan;
   plan_shape(builder, shape, plan);
   check(shape, plan, dedup);
+  size_t new_rows = 0;
+  for (size_t s = 0; s < shape.sequences.size(); ++s) new_rows += builder.new_rows_of(s);
+  require(new_rows == shape.rows, "rows by sequence");
   const size_t allocations_before = allocations;
   plan_shape(builder, shape, plan);
   require(allocations == allocations_before, "no allocation in steady state");

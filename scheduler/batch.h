@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "engine/batch_plan.h"
@@ -15,6 +16,7 @@ struct Batch {
   Choice choice;         // its tickets are in the order of plan.ends
   uint64_t version = 0;  // of the queue, that it was chosen from
   engine::BatchPlan plan;
+  std::vector<uint32_t> new_rows;  // by ticket: rows that no ticket before it has; sum: all rows
   PassWork work;
   size_t full_rows = 0;
   size_t longest = 0;                // tokens of its longest sequence

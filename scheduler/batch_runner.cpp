@@ -27,14 +27,14 @@ void fail_all(std::span<const Ticket> tickets, const std::string& error) {
   }
 }
 
-void fulfil(const Ticket& ticket, const engine::BatchPlan& plan, engine::ConstMatView states,
-            size_t s) {
+void fulfil(const Batch& batch, size_t s, engine::ConstMatView states) {
+  const Ticket& ticket = batch.tickets()[s];
   if (ticket.request->ended()) {
     return;  // its result would go unread
   }
   try {
-    ticket.request->fulfil(ticket.index, copy_hidden_states(plan, states, s, ticket.wanted()),
-                           Clock::now());
+    ticket.request->fulfil(ticket.index, copy_hidden_states(batch.plan, states, s, ticket.wanted()),
+                           batch.new_rows[s], Clock::now());
   } catch (const std::bad_alloc&) {
     ticket.request->fail({FailureKind::kCompute, kOutOfMemory, {}});
   }
@@ -133,7 +133,7 @@ std::optional<std::string> BatchRunner::compute(const Batch& batch, const Pause&
   report(batch, started, seconds, error.has_value(), abandoned);
   if (!error && !abandoned) {
     for (size_t s = 0; s < batch.tickets().size(); ++s) {
-      fulfil(batch.tickets()[s], batch.plan, states, s);
+      fulfil(batch, s, states);
     }
   }
   return error;

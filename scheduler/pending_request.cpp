@@ -28,18 +28,22 @@ void RequestState::mark_taken(Clock::time_point now) {
   }
 }
 
-void RequestState::fulfil(size_t index, HiddenStates states, Clock::time_point now) {
+void RequestState::fulfil(size_t index, HiddenStates states, size_t new_rows,
+                          Clock::time_point now) {
   {
     const std::lock_guard lock(mutex_);
     if (ended()) {
       return;
     }
     completed_.sequences[index] = std::move(states);
+    completed_.stats.new_rows += new_rows;
     if (--remaining_ > 0) {
       return;
     }
     const Clock::time_point taken = taken_.value_or(admitted_);
-    completed_.stats = {tokens_, seconds_between(admitted_, taken), seconds_between(taken, now)};
+    completed_.stats.tokens = tokens_;
+    completed_.stats.queue_seconds = seconds_between(admitted_, taken);
+    completed_.stats.compute_seconds = seconds_between(taken, now);
     ended_.store(true, std::memory_order_release);
     outcome_ready_.notify_all();
   }

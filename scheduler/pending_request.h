@@ -43,8 +43,9 @@ class RequestState {
 
   /// A sequence was taken into a batch; the first time counts.
   void mark_taken(Clock::time_point now);
-  /// The hidden states of sequence `index`, once each; the last one completes the request.
-  void fulfil(size_t index, HiddenStates states, Clock::time_point now);
+  /// The hidden states of sequence `index`, once each, and the rows that were computed on its
+  /// account; the last one completes the request.
+  void fulfil(size_t index, HiddenStates states, size_t new_rows, Clock::time_point now);
   /// Ends the request unless it has ended; true if this call did.
   bool fail(Failure failure);
 

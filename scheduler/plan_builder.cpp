@@ -50,9 +50,9 @@ PassWork PlanBuilder::price(uint64_t tenant, std::span<const uint32_t> ids) cons
 void PlanBuilder::add(uint64_t tenant, std::span<const uint32_t> ids, WantedRows wanted) {
   const size_t rows_before = rows();
   const uint32_t node = dedup_ == DedupMode::kOff ? 0 : trie_.insert(tenant, ids);
-  sequences_.push_back({ids, node, wanted});
   full_rows_ += ids.size();
   const size_t new_rows = rows() - rows_before;
+  sequences_.push_back({ids, node, static_cast<uint32_t>(new_rows), wanted});
   pairs_ += attention_pairs(ids.size(), dedup_ == DedupMode::kTrie ? ids.size() - new_rows : 0);
   wanted_ += wanted == WantedRows::kAll ? static_cast<double>(ids.size()) : 1;
 }

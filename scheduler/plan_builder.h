@@ -35,6 +35,10 @@ class PlanBuilder {
   /// Writes the plan of what was added into `plan`, reusing its memory.
   void build(engine::BatchPlan& plan);
 
+  /// Rows that sequence `s`, in the order of adding, added to the batch: those that it shares with
+  /// none before it. They sum up to rows().
+  uint32_t new_rows_of(size_t s) const { return sequences_[s].new_rows; }
+
   /// Forgets all sequences; leaves no view into anyone's ids.
   void clear();
 
@@ -52,6 +56,7 @@ class PlanBuilder {
   struct Added {
     std::span<const uint32_t> ids;
     uint32_t trie_node = 0;  // where it ends; unused for kOff
+    uint32_t new_rows = 0;
     WantedRows wanted = WantedRows::kLast;
   };
   /// Where a trie node went: a node that is its parent's only child continues the parent's plan

@@ -60,7 +60,10 @@ void Planner::build(Batch& batch) {
   batch.full_rows = builder_.full_rows();
   batch.longest = 0;
   batch.oldest = Clock::time_point::max();
-  for (const Ticket& ticket : batch.choice.tickets) {
+  batch.new_rows.resize(batch.choice.tickets.size());
+  for (size_t s = 0; s < batch.choice.tickets.size(); ++s) {
+    const Ticket& ticket = batch.choice.tickets[s];
+    batch.new_rows[s] = builder_.new_rows_of(s);
     batch.longest = std::max(batch.longest, ticket.token_ids().size());
     batch.oldest = std::min(batch.oldest, ticket.request->admitted());
   }

@@ -52,7 +52,12 @@ using HiddenStates = std::vector<float>;
 
 /// What one request cost.
 struct RequestStats {
-  size_t tokens = 0;           // full rows
+  size_t tokens = 0;  // full rows
+  /// Compact rows that were computed on its account, in all batches that its sequences ran in. What
+  /// sequences of one batch share is on the account of the request whose sequence the batch took
+  /// in first, so over requests the sum is that of the batches' compact rows. Passes that failed
+  /// and were repeated do not count: the fault may be a neighbour's.
+  size_t new_rows = 0;
   double queue_seconds = 0;    // from admission until its first sequence was taken into a batch
   double compute_seconds = 0;  // from then until its last sequence was done
 };

@@ -95,8 +95,10 @@ void SimulatedServer::end_running(double now) {
   BatchPtr batch = std::move(running_);
   if (!abandoned_) {
     costs_.front().observe(batch->work, now - started_);
-    for (const Ticket& ticket : batch->tickets()) {
-      if (!ticket.request->ended()) ticket.request->fulfil(ticket.index, {}, time_point(now));
+    for (size_t s = 0; s < batch->tickets().size(); ++s) {
+      const Ticket& ticket = batch->tickets()[s];
+      if (ticket.request->ended()) continue;
+      ticket.request->fulfil(ticket.index, {}, batch->new_rows[s], time_point(now));
     }
   }
   listener_.on_batch_end(replica_, *batch, started_, now, abandoned_);

@@ -6,11 +6,14 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
+#include "scheduler/batch_runner.h"
 #include "scheduler/plan_builder.h"
 #include "tests/reference/map_trie.h"
 #include "tests/reference/naive_trie.h"
+#include "tests/unit/scheduler/fake_forward_pass.h"
 
 namespace espalier::scheduler {
 namespace {
@@ -69,6 +72,15 @@ class Builders {
     }
     builder.build(plan);
     return plan;
+  }
+
+  /// Of the last batch that was built for `dedup`.
+  std::vector<size_t> new_rows(size_t sequences, DedupMode dedup) const {
+    std::vector<size_t> result;
+    for (size_t s = 0; s < sequences; ++s) {
+      result.push_back(builders_[static_cast<size_t>(dedup)].new_rows_of(s));
+    }
+    return result;
   }
 
  private:
@@ -163,6 +175,56 @@ TEST(PlanProperty, CompactRowsAreTheDistinctPrefixesOfEachTenant) {
     ASSERT_EQ(builders.build(batch, DedupMode::kTrie).compact_rows(), distinct);
     ASSERT_EQ(builders.build(batch, DedupMode::kRadixMlp).compact_rows(), distinct);
   }
+}
+
+TEST(PlanProperty, EachRowIsNewToTheFirstSequenceOfItsTenantThatHoldsIt) {
+  std::mt19937 random(9);
+  Builders builders;
+  for (int i = 0; i < kBatches; ++i) {
+    const Batch batch = random_batch(random);
+    std::set<reference::NaivePrefix> known;
+    std::vector<size_t> shared, alone;
+    for (const NaiveSequence& sequence : batch) {
+      const size_t before = known.size();
+      for (size_t length = 1; length <= sequence.ids.size(); ++length) {
+        known.insert(reference::prefix_of(sequence, length));
+      }
+      shared.push_back(known.size() - before);
+      alone.push_back(sequence.ids.size());
+    }
+    for (const DedupMode dedup : kModes) {
+      const size_t rows = builders.build(batch, dedup).compact_rows();
+      const std::vector<size_t> new_rows = builders.new_rows(batch.size(), dedup);
+      ASSERT_EQ(new_rows, dedup == DedupMode::kOff ? alone : shared) << "batch " << i;
+      ASSERT_EQ(std::accumulate(new_rows.begin(), new_rows.end(), size_t{0}), rows);
+    }
+  }
+}
+
+// Whether it wants the last state or all, whatever the others of its path and its twins want.
+TEST(PlanProperty, EverySequenceGetsTheStatesThatItWantsInTheirOrder) {
+  std::mt19937 random(10);
+  Builders builders;
+  testing::FakeForwardPass pass;
+  size_t mixed_twins = 0;
+  for (int i = 0; i < kBatches; ++i) {
+    Batch batch = random_batch(random);
+    NaiveSequence twin = batch[below(random, batch.size())];
+    twin.wants_all = !twin.wants_all;
+    mixed_twins += twin.ids.size() > 1 ? 1 : 0;
+    batch.insert(batch.begin() + below(random, batch.size() + 1), twin);
+    for (const DedupMode dedup : kModes) {
+      const BatchPlan& plan = builders.build(batch, dedup);
+      const engine::ConstMatView states = pass.run(plan, [](size_t, size_t) { return true; });
+      for (size_t s = 0; s < batch.size(); ++s) {
+        const WantedRows wanted = batch[s].wants_all ? WantedRows::kAll : WantedRows::kLast;
+        ASSERT_EQ(copy_hidden_states(plan, states, s, wanted),
+                  testing::expected_states({batch[s].ids, wanted}))
+            << "batch " << i << ", sequence " << s;
+      }
+    }
+  }
+  EXPECT_GT(mixed_twins, kBatches / 2U);
 }
 
 TEST(PlanProperty, NodesTileTheRowsAndSubtreesHoldTheDescendantsAlone) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -39,7 +41,9 @@ class RunChecks final : public RunWatcher {
 
   void on_dispatch(size_t, const Batch& batch, double) override {
     for (const Ticket& ticket : batch.tickets()) {
-      std::vector<bool>& dispatched = requests_.at(ticket.request.get()).dispatched;
+      Seen& seen = requests_.at(ticket.request.get());
+      seen.state = ticket.request;
+      std::vector<bool>& dispatched = seen.dispatched;
       EXPECT_FALSE(dispatched[ticket.index]) << "a ticket was dispatched twice";
       EXPECT_FALSE(ticket.request->ended()) << "a ticket was dispatched that nobody waits for";
       dispatched[ticket.index] = true;
@@ -47,12 +51,24 @@ class RunChecks final : public RunWatcher {
     }
     check_budgets(batch);
     check_rows(batch);
+    check_accounts(batch);
     if (policy_ == Policy::kShared) check_no_twin_is_left(batch);
   }
 
   void on_batch_end(size_t, const Batch& batch, double started, double now,
                     bool abandoned) override {
-    if (!abandoned) costs_.observe(batch.work, now - started);
+    if (abandoned) return;
+    costs_.observe(batch.work, now - started);
+    rows_computed_ += batch.plan.compact_rows();
+    const std::vector<size_t> rows = naive_new_rows(batch);
+    for (size_t s = 0; s < rows.size(); ++s) {
+      const auto found = requests_.find(batch.tickets()[s].request.get());
+      if (found == requests_.end()) {
+        rows_of_ended_ += rows[s];  // its request ended while the pass ran
+      } else {
+        found->second.new_rows += rows[s];
+      }
+    }
   }
 
   void on_end(size_t number, const RequestState& state, Outcome outcome, double) override {
@@ -63,7 +79,9 @@ class RunChecks final : public RunWatcher {
     if (outcome == Outcome::kDone) {
       EXPECT_EQ(std::count(dispatched.begin(), dispatched.end(), false), 0)
           << "a request was answered with a ticket that was never dispatched";
+      EXPECT_EQ(found->second.state->take()->stats.new_rows, found->second.new_rows);
     }
+    rows_of_ended_ += found->second.new_rows;
     EXPECT_EQ(state.ended(), outcome != Outcome::kRejected);
     for (size_t i = 0; i < dispatched.size(); ++i) waiting_.erase({&state, i});
     requests_.erase(found);
@@ -75,12 +93,15 @@ class RunChecks final : public RunWatcher {
     EXPECT_EQ(queue.depth().tickets, 0U);
     EXPECT_EQ(queue.depth().tokens, 0U);
     EXPECT_TRUE(queue.open_requests().empty());
+    EXPECT_EQ(rows_of_ended_, rows_computed_) << "rows are on nobody's account, or on two";
   }
 
  private:
   struct Seen {
     size_t number = 0;
     std::vector<bool> dispatched;
+    std::shared_ptr<RequestState> state;  // once a ticket of it was dispatched
+    size_t new_rows = 0;                  // by the naive count
   };
 
   /// Rows, full rows, sequences and predicted time, but for the first ticket and for those that add
@@ -129,6 +150,30 @@ class RunChecks final : public RunWatcher {
     EXPECT_EQ(batch.plan.compact_rows(), rows);
   }
 
+  /// By ticket: what it shares with none before it of its tenant.
+  std::vector<size_t> naive_new_rows(const Batch& batch) const {
+    std::vector<size_t> rows;
+    for (size_t s = 0; s < batch.tickets().size(); ++s) {
+      const std::span<const uint32_t> ids = batch.tickets()[s].token_ids();
+      size_t shared = 0;
+      for (size_t t = 0; t < s && dedup_ != engine::DedupMode::kOff; ++t) {
+        if (batch.tickets()[t].tenant() != batch.tickets()[s].tenant()) continue;
+        const std::span<const uint32_t> before = batch.tickets()[t].token_ids();
+        const auto parted = std::mismatch(ids.begin(), ids.end(), before.begin(), before.end());
+        shared = std::max(shared, static_cast<size_t>(parted.first - ids.begin()));
+      }
+      rows.push_back(ids.size() - shared);
+    }
+    return rows;
+  }
+
+  void check_accounts(const Batch& batch) const {
+    const std::vector<size_t> rows = naive_new_rows(batch);
+    ASSERT_EQ(batch.new_rows.size(), rows.size());
+    EXPECT_TRUE(std::equal(rows.begin(), rows.end(), batch.new_rows.begin()));
+    EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), size_t{0}), batch.plan.compact_rows());
+  }
+
   void check_no_twin_is_left(const Batch& batch) const {
     std::map<std::pair<uint64_t, std::vector<uint32_t>>, size_t> taken;
     for (const Ticket& ticket : batch.tickets()) {
@@ -147,6 +192,8 @@ class RunChecks final : public RunWatcher {
   PlanBuilder builder_;  // kept: a new one asks for a random seed
   CostModel costs_;      // sees what the server's sees, so it predicts the same
   std::map<const RequestState*, Seen> requests_;
+  size_t rows_computed_ = 0;  // by passes that were not abandoned
+  size_t rows_of_ended_ = 0;  // on the accounts of requests that have ended
   std::set<std::pair<const RequestState*, size_t>> waiting_;
 };
 

@@ -20,10 +20,10 @@ std::shared_ptr<RequestState> request_of(Submission submission,
 
 TEST(PendingRequest, IsDoneWhenItsLastSequenceIs) {
   const auto request = request_of(submission_of({{1}, {2}, {3}}));
-  request->fulfil(2, {2.0F}, Clock::now());
-  request->fulfil(0, {0.0F}, Clock::now());
+  request->fulfil(2, {2.0F}, 1, Clock::now());
+  request->fulfil(0, {0.0F}, 1, Clock::now());
   EXPECT_FALSE(request->wait_for(0ms));
-  request->fulfil(1, {1.0F}, Clock::now());
+  request->fulfil(1, {1.0F}, 1, Clock::now());
   ASSERT_TRUE(request->wait_for(0ms));
   const Result<Completed> result = request->take();
   ASSERT_TRUE(result.has_value());
@@ -35,10 +35,11 @@ TEST(PendingRequest, ReportsWhatItCost) {
   const Clock::time_point admitted = Clock::now();
   const auto request = request_of(submission_of({{1, 2, 3}, {4}}), admitted);
   request->mark_taken(admitted + 2s);
-  request->fulfil(0, {}, admitted + 3s);
-  request->fulfil(1, {}, admitted + 5s);
+  request->fulfil(0, {}, 2, admitted + 3s);  // one row of it was another's
+  request->fulfil(1, {}, 1, admitted + 5s);
   const Result<Completed> result = request->take();
   EXPECT_EQ(result->stats.tokens, 4U);
+  EXPECT_EQ(result->stats.new_rows, 3U);
   EXPECT_DOUBLE_EQ(result->stats.queue_seconds, 2);
   EXPECT_DOUBLE_EQ(result->stats.compute_seconds, 3);
 }
@@ -47,7 +48,7 @@ TEST(PendingRequest, NeverReportsANegativeWait) {
   const Clock::time_point admitted = Clock::now();
   const auto request = request_of(submission_of({{1}}), admitted);
   request->mark_taken(admitted - 1ms);  // the planner had read the clock just before
-  request->fulfil(0, {}, admitted + 1s);
+  request->fulfil(0, {}, 1, admitted + 1s);
   EXPECT_DOUBLE_EQ(request->take()->stats.queue_seconds, 0);
 }
 
@@ -55,7 +56,7 @@ TEST(PendingRequest, KeepsItsFirstOutcome) {
   const auto request = request_of(submission_of({{1}}));
   EXPECT_TRUE(request->fail({FailureKind::kCompute, "first", {}}));
   EXPECT_FALSE(request->fail({FailureKind::kDeadline, "second", {}}));
-  request->fulfil(0, {1.0F}, Clock::now());
+  request->fulfil(0, {1.0F}, 1, Clock::now());
   const Result<Completed> result = request->take();
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().message, "first");
@@ -63,7 +64,7 @@ TEST(PendingRequest, KeepsItsFirstOutcome) {
 
 TEST(PendingRequest, DoesNotFailOnceItIsDone) {
   const auto request = request_of(submission_of({{1}}));
-  request->fulfil(0, {1.0F}, Clock::now());
+  request->fulfil(0, {1.0F}, 1, Clock::now());
   EXPECT_FALSE(request->fail(shutting_down_failure()));
   EXPECT_TRUE(request->take().has_value());
 }
@@ -83,7 +84,7 @@ TEST(PendingRequest, AResultThatIsThereIsGivenEvenAfterTheDeadline) {
   Submission submission = submission_of({{1}});
   submission.deadline = Clock::now() - 1s;
   const auto request = request_of(submission);
-  request->fulfil(0, {1.0F}, Clock::now());
+  request->fulfil(0, {1.0F}, 1, Clock::now());
   EXPECT_TRUE(request->wait_for(0ms));
   EXPECT_TRUE(request->take().has_value());
 }
@@ -99,7 +100,7 @@ TEST(PendingRequest, WaitsForEverWithoutOverflow) {
   auto waiter = std::async(std::launch::async,
                            [&] { return request->wait_for(std::chrono::milliseconds::max()); });
   EXPECT_EQ(waiter.wait_for(20ms), std::future_status::timeout);
-  request->fulfil(0, {1.0F}, Clock::now());
+  request->fulfil(0, {1.0F}, 1, Clock::now());
   EXPECT_TRUE(waiter.get());
 }
 
@@ -113,7 +114,7 @@ TEST(PendingRequest, CancellingIsIdempotentAndDoesNothingToAFinishedRequest) {
 
   const auto done = request_of(submission_of({{1}}));
   RequestHandle done_handle(done);
-  done->fulfil(0, {1.0F}, Clock::now());
+  done->fulfil(0, {1.0F}, 1, Clock::now());
   done_handle.cancel();
   EXPECT_TRUE(done_handle.take().has_value());
 }

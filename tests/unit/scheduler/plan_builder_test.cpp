@@ -165,6 +165,24 @@ TEST(PlanBuilder, PricesASequenceAtTheRowsThatItDoesNotShare) {
   EXPECT_EQ(off.new_rows(0, second), 4U);
 }
 
+TEST(PlanBuilder, ARowIsNewToTheFirstSequenceThatHoldsItWithinItsTenant) {
+  const std::vector<NaiveSequence> sequences = {
+      {0, {1, 2, 3}, false}, {0, {1, 2, 4, 5}, false}, {0, {1, 2, 3}, true}, {0, {1, 2}, false},
+      {7, {1, 2, 3}, false}, {0, {1, 2, 3, 6}, false}, {7, {1, 2}, true}};
+  const auto new_rows = [&](DedupMode dedup) {
+    PlanBuilder builder(dedup);
+    std::vector<uint32_t> result;
+    for (const NaiveSequence& sequence : sequences) {
+      builder.add(sequence.tenant, sequence.ids, WantedRows::kLast);
+    }
+    for (size_t s = 0; s < sequences.size(); ++s) result.push_back(builder.new_rows_of(s));
+    return result;
+  };
+  EXPECT_THAT(new_rows(DedupMode::kTrie), ElementsAre(3, 2, 0, 0, 3, 1, 0));
+  EXPECT_THAT(new_rows(DedupMode::kRadixMlp), ElementsAre(3, 2, 0, 0, 3, 1, 0));
+  EXPECT_THAT(new_rows(DedupMode::kOff), ElementsAre(3, 4, 3, 2, 3, 4, 2));
+}
+
 // A comb: sequence d is d times the token 1, then a 2, so that every level of the trie branches but
 // the last.
 TEST(PlanBuilder, ACombOf16384LevelsNeedsNoStack) {

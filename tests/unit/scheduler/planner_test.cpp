@@ -36,6 +36,7 @@ TEST_F(PlannerTest, PlansTheNextBatchOfTheQueue) {
   ASSERT_TRUE(plan_next(batch));
   EXPECT_THAT(indices(batch.tickets()), ElementsAre(0, 1));
   EXPECT_THAT(batch.plan.token_ids, ElementsAre(1, 2, 3));
+  EXPECT_THAT(batch.new_rows, ElementsAre(2, 1));
   EXPECT_EQ(batch.full_rows, 4U);
   EXPECT_EQ(batch.longest, 2U);
   EXPECT_EQ(batch.work.rows, 3);
@@ -46,6 +47,7 @@ TEST_F(PlannerTest, PlansTheNextBatchOfTheQueue) {
   ASSERT_TRUE(plan_next(batch));
   EXPECT_THAT(indices(batch.tickets()), ElementsAre(2, 3));
   EXPECT_THAT(batch.plan.token_ids, ElementsAre(7, 8, 9));
+  EXPECT_THAT(batch.new_rows, ElementsAre(2, 1));
   ASSERT_TRUE(queue_->dispatch(batch.choice));
   EXPECT_FALSE(plan_next(batch));
   EXPECT_TRUE(batch.tickets().empty());
@@ -90,7 +92,7 @@ TEST_F(PlannerTest, MarksTheTimeAtWhichARequestIsFirstTaken) {
   ASSERT_TRUE(plan_next(batch));
   mark_taken(batch, Clock::now());
   mark_taken(batch, Clock::now() + 1h);
-  request->fulfil(0, {}, Clock::now());
+  request->fulfil(0, {}, 1, Clock::now());
   const Result<Completed> result = request->take();
   EXPECT_GE(result->stats.queue_seconds, 3600.0);
   EXPECT_LT(result->stats.queue_seconds, 3700.0);

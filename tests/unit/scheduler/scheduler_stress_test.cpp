@@ -186,6 +186,61 @@ void run_stress(engine::DedupMode dedup, std::optional<std::chrono::milliseconds
   }
 }
 
+/// Requests that nobody gives up, `threads` at a time; the rows that they are told they cost.
+size_t rows_told(Scheduler& scheduler, unsigned threads, bool shared) {
+  std::atomic<size_t> rows{0};
+  std::vector<std::thread> clients;
+  for (unsigned t = 0; t < threads; ++t) {
+    clients.emplace_back([&, t] {
+      std::mt19937 random(t + 1);
+      for (size_t i = 0; i < kRequestsPerThread; ++i) {
+        Submission submission = random_submission(random);
+        submission.deadline = Clock::time_point::max();
+        Sequence& last = submission.sequences.back();
+        if (last.token_ids.back() == kPoison) last.token_ids.back() = 1;
+        const auto request = scheduler.submit(std::move(submission));
+        ASSERT_TRUE(request.has_value());
+        ASSERT_TRUE((*request)->wait_for(60s));
+        const Result<Completed> outcome = (*request)->take();
+        ASSERT_TRUE(outcome.has_value());
+        ASSERT_LE(outcome->stats.new_rows, outcome->stats.tokens);
+        if (!shared) {
+          ASSERT_EQ(outcome->stats.new_rows, outcome->stats.tokens);
+        }
+        rows += outcome->stats.new_rows;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  return rows;
+}
+
+TEST(SchedulerStress, EveryRowIsOnTheAccountOfOneRequestInterludesIncluded) {
+  for (const auto dedup :
+       {engine::DedupMode::kTrie, engine::DedupMode::kRadixMlp, engine::DedupMode::kOff}) {
+    FakeForwardPass models[4];
+    for (FakeForwardPass& model : models) {
+      model.steps = 3;
+      model.in_step = [](size_t) { std::this_thread::sleep_for(50us); };
+    }
+    SchedulerLimits limits;
+    limits.dedup = dedup;
+    limits.batch_rows_max = 24;
+    limits.batch_full_rows_max = 60;
+    limits.interludes.after_seconds = 0;
+    limits.interludes.left_seconds = 0;
+    limits.interludes.length_ratio = 2;
+    Rows rows;
+    Scheduler scheduler({ModelPasses(&models[0], &models[1]), ModelPasses(&models[2], &models[3])},
+                        limits, &rows);
+    const bool shared = dedup != engine::DedupMode::kOff;
+    const size_t told = rows_told(scheduler, kThreads, shared);
+    EXPECT_EQ(told, rows.compact);
+    EXPECT_EQ(rows.compact < rows.full, shared);
+    EXPECT_GT(rows.interludes, 0U);
+  }
+}
+
 TEST(SchedulerStress, EveryRequestEndsExactlyOnceAcrossADrain) {
   for (const auto dedup :
        {engine::DedupMode::kTrie, engine::DedupMode::kRadixMlp, engine::DedupMode::kOff}) {

@@ -105,6 +105,27 @@ TEST_F(SchedulerTest, PutsARequestLargerThanABatchTogetherAgain) {
   EXPECT_EQ(batches().size(), 50U);
 }
 
+TEST_F(SchedulerTest, TheRowsOfARequestAddUpOverItsBatches) {
+  start(limits_of(5));
+  const auto first = submit(submission_of({{1}}));
+  door_.wait_until_arrived(1);
+  // Two batches: of the second half, what begins alike is computed anew.
+  const auto request = submit(submission_of({{5, 6, 7}, {5, 6, 8}, {5, 6, 9, 10, 11}}));
+  const auto twin = submit(submission_of({{5, 6, 7}}));
+  const auto other = submit(submission_of({{5, 6, 7}}, 2));
+  door_.open();
+  const auto rows_of = [](PendingRequest& pending) {
+    EXPECT_TRUE(pending.wait_for(kLong));
+    return pending.take()->stats.new_rows;
+  };
+  size_t rows = 0;
+  for (const auto& pending : {first, request, twin, other}) rows += rows_of(*pending);
+  size_t computed = 0;
+  for (const std::vector<uint32_t>& batch : batches()) computed += batch.size();
+  EXPECT_EQ(rows, computed);
+  EXPECT_GE(batches().size(), 4U);
+}
+
 TEST_F(SchedulerTest, AnIdlePipelineStartsAtOnce) {
   start(SchedulerLimits{});
   const auto request = submit(submission_of({{1}}));

@@ -141,7 +141,7 @@ TEST(TicketQueue, TheVersionTellsWhetherTicketsHaveComeOrLeft) {
   const auto b = admit(queue, submission_of({{1}}));
   take(*queue, 1);
   EXPECT_TRUE(changed());
-  b->fulfil(0, {}, Clock::now());  // nothing of it waited any more
+  b->fulfil(0, {}, 1, Clock::now());  // nothing of it waited any more
   EXPECT_FALSE(changed());
 }
 
@@ -246,7 +246,7 @@ TEST(TicketQueue, WaitsUntilAllRequestsHaveEndedNotOnlyLeftTheQueue) {
   auto waiter = std::async(std::launch::async, [&] {
     return queue->wait_until_all_ended(std::chrono::milliseconds::max());
   });
-  request->fulfil(0, {1.0F}, Clock::now());
+  request->fulfil(0, {1.0F}, 1, Clock::now());
   EXPECT_TRUE(waiter.get());
 }
 

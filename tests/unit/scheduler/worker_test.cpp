@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 
@@ -13,6 +14,7 @@
 namespace espalier::scheduler {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::expected_states;
 using testing::FakeForwardPass;
 using ::testing::HasSubstr;
@@ -92,6 +94,38 @@ TEST_F(WorkerTest, ReportsABatch) {
   EXPECT_EQ(report.full_rows, 6U);
   EXPECT_EQ(report.compact_rows, 4U);
   EXPECT_FALSE(report.failed);
+}
+
+TEST_F(WorkerTest, EachRowIsOnTheAccountOfTheFirstRequestThatHoldsIt) {
+  const std::vector<Sequence> sequences = {last_of({1, 2, 3}), all_of({1, 2, 4, 5}),
+                                           all_of({1, 2, 3}), last_of({1, 2}), last_of({7})};
+  const auto new_rows = [&](engine::DedupMode dedup) {
+    limits_.dedup = dedup;
+    std::vector<size_t> result;
+    for (const auto& request : run(sequences)) result.push_back(request->take()->stats.new_rows);
+    EXPECT_EQ(std::accumulate(result.begin(), result.end(), size_t{0}),
+              observer_.reports.back().compact_rows);
+    return result;
+  };
+  EXPECT_THAT(new_rows(engine::DedupMode::kTrie), ElementsAre(3, 2, 0, 0, 1));
+  EXPECT_THAT(new_rows(engine::DedupMode::kRadixMlp), ElementsAre(3, 2, 0, 0, 1));
+  EXPECT_THAT(new_rows(engine::DedupMode::kOff), ElementsAre(3, 4, 3, 2, 1));
+}
+
+TEST_F(WorkerTest, NobodyPaysForAPassThatANeighbourMadeFail) {
+  model_.before_run = refuse_poison;
+  const auto requests =
+      run({last_of({1, 2, kPoison}), last_of({1, 2, 3}), last_of({1, 2, 4}), last_of({5, 6})});
+  EXPECT_FALSE(requests[0]->take().has_value());
+  // The whole batch fails, then its first half and of that the first; the others run alone.
+  EXPECT_EQ(requests[1]->take()->stats.new_rows, 3U);
+  EXPECT_EQ(requests[2]->take()->stats.new_rows, 3U);
+  EXPECT_EQ(requests[3]->take()->stats.new_rows, 2U);
+  size_t rows = 0;
+  for (const BatchReport& report : observer_.reports) {
+    rows += report.failed ? 0 : report.compact_rows;
+  }
+  EXPECT_EQ(rows, 8U);
 }
 
 TEST_F(WorkerTest, SaysThatAPassNearsItsEnd) {
