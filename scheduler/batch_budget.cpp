@@ -12,10 +12,11 @@ BatchRules BatchRules::of(const SchedulerLimits& limits) {
 }
 
 std::optional<BatchClosed> refusal(const PlanBuilder& builder, uint64_t tenant,
-                                   std::span<const uint32_t> ids, const BatchRules& rules,
-                                   const CostCoefficients& coefficients, double share) {
+                                   std::span<const uint32_t> ids, WantedRows wanted,
+                                   const BatchRules& rules, const CostCoefficients& coefficients,
+                                   double share) {
   if (builder.sequences() == 0) return std::nullopt;
-  const PassWork price = builder.price(tenant, ids);
+  const PassWork price = builder.price(tenant, ids, wanted);
   const PassWork after = builder.work() + price;
   const auto tokens = static_cast<double>(ids.size());
   if (after.rows > share * static_cast<double>(rules.rows_max) ||

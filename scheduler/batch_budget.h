@@ -34,7 +34,8 @@ struct BatchRules {
 /// if there is none. An empty batch has room for any. With the whole budget (share 1), a sequence
 /// of which at least half is shared may stretch the batch's time.
 std::optional<BatchClosed> refusal(const PlanBuilder& builder, uint64_t tenant,
-                                   std::span<const uint32_t> ids, const BatchRules& rules,
-                                   const CostCoefficients& coefficients, double share);
+                                   std::span<const uint32_t> ids, WantedRows wanted,
+                                   const BatchRules& rules, const CostCoefficients& coefficients,
+                                   double share);
 
 }  // namespace espalier::scheduler

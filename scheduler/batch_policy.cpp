@@ -152,7 +152,7 @@ bool BatchPolicy::may_come_along(const Neighbour& neighbour, TurnCursor& cursor)
 /// Why there is no room for `ticket` in `share` of the batch's budget, if there is none.
 std::optional<BatchClosed> BatchPolicy::refusal_of(const WaitingTicket& ticket,
                                                    double share) const {
-  return refusal(builder_, ticket.tenant, ticket.ids, *rules_, coefficients_, share);
+  return refusal(builder_, ticket.tenant, ticket.ids, ticket.wanted, *rules_, coefficients_, share);
 }
 
 /// Whether anybody waits for `ticket`; notes a request whose deadline is over.
@@ -170,7 +170,7 @@ void BatchPolicy::take(WaitingTicket& ticket) {
   choice_->tickets.push_back({ticket.request->state, ticket.index});
   choice_->least_turn = std::min(choice_->least_turn, ticket.turn);
   choice_->largest_turn = std::max(choice_->largest_turn, ticket.turn);
-  builder_.add(ticket.tenant, ticket.ids, choice_->tickets.back().wanted());
+  builder_.add(ticket.tenant, ticket.ids, ticket.wanted);
   if (builder_.dedup() == engine::DedupMode::kOff) return;  // nothing would be shared
   push_neighbour(ticket, Side::kLeft, ticket.ids.size());
   push_neighbour(ticket, Side::kRight, ticket.ids.size());

@@ -32,9 +32,10 @@ struct PassCosts {
   double in_rows(const PassWork& work) const {
     return work.rows + pair * work.pairs + wanted * work.wanted;
   }
-  /// A sequence that shares nothing.
-  double of_sequence(size_t tokens) const {
-    return in_rows({static_cast<double>(tokens), attention_pairs(tokens), 1});
+  /// A sequence that shares nothing and of which so many rows are wanted.
+  double of_sequence(size_t tokens, size_t wanted_rows = 1) const {
+    return in_rows(
+        {static_cast<double>(tokens), attention_pairs(tokens), static_cast<double>(wanted_rows)});
   }
 };
 

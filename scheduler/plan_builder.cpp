@@ -40,11 +40,13 @@ size_t PlanBuilder::new_rows(uint64_t tenant, std::span<const uint32_t> ids) con
   return dedup_ == DedupMode::kOff ? ids.size() : trie_.new_rows(tenant, ids);
 }
 
-PassWork PlanBuilder::price(uint64_t tenant, std::span<const uint32_t> ids) const {
+PassWork PlanBuilder::price(uint64_t tenant, std::span<const uint32_t> ids,
+                            WantedRows wanted) const {
   const size_t rows = new_rows(tenant, ids);
   // RadixMLP's attention goes through every sequence by itself.
   const size_t shared = dedup_ == DedupMode::kTrie ? ids.size() - rows : 0;
-  return {static_cast<double>(rows), attention_pairs(ids.size(), shared), 1};
+  return {static_cast<double>(rows), attention_pairs(ids.size(), shared),
+          static_cast<double>(wanted_rows(wanted, ids.size()))};
 }
 
 void PlanBuilder::add(uint64_t tenant, std::span<const uint32_t> ids, WantedRows wanted) {
@@ -54,7 +56,7 @@ void PlanBuilder::add(uint64_t tenant, std::span<const uint32_t> ids, WantedRows
   const size_t new_rows = rows() - rows_before;
   sequences_.push_back({ids, node, static_cast<uint32_t>(new_rows), wanted});
   pairs_ += attention_pairs(ids.size(), dedup_ == DedupMode::kTrie ? ids.size() - new_rows : 0);
-  wanted_ += wanted == WantedRows::kAll ? static_cast<double>(ids.size()) : 1;
+  wanted_ += static_cast<double>(wanted_rows(wanted, ids.size()));
 }
 
 void PlanBuilder::clear() {

@@ -42,8 +42,9 @@ class PlanBuilder {
   /// Forgets all sequences; leaves no view into anyone's ids.
   void clear();
 
-  /// What a sequence of `ids` would add to the work of the batch, its last row wanted.
-  PassWork price(uint64_t tenant, std::span<const uint32_t> ids) const;
+  /// What a sequence of `ids` would add to the work of the batch.
+  PassWork price(uint64_t tenant, std::span<const uint32_t> ids,
+                 WantedRows wanted = WantedRows::kLast) const;
   /// What the batch computes; `wanted` counts a row once for each sequence that wants it.
   PassWork work() const { return {static_cast<double>(rows()), pairs_, wanted_}; }
 

@@ -15,6 +15,11 @@ using Clock = std::chrono::steady_clock;
 /// Which final hidden states of a sequence its head reads.
 enum class WantedRows : uint8_t { kLast, kAll };
 
+/// Of a sequence of `tokens`.
+constexpr size_t wanted_rows(WantedRows wanted, size_t tokens) {
+  return wanted == WantedRows::kAll ? tokens : 1;
+}
+
 /// One input: the ids that the model sees, at least one. Checked against the vocabulary by the
 /// caller.
 struct Sequence {

@@ -19,6 +19,7 @@ std::unique_ptr<WaitingRequest> waiting_request(std::shared_ptr<RequestState> st
     ticket.request = request.get();
     ticket.index = i;
     ticket.ids = state->sequences()[i].token_ids;
+    ticket.wanted = state->sequences()[i].wanted;
     ticket.tenant = state->tenant();
     ticket.model = static_cast<uint32_t>(state->model());
   }

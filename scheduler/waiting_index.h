@@ -21,8 +21,8 @@ class WaitingIndex {
   WaitingIndex(const TurnRules& rules, std::vector<PassCosts> costs)
       : costs_(std::move(costs)), turns_(rules) {}
 
-  /// `ticket`, whose request, ids, model, tenant and arrival are set, stays where it is until
-  /// remove().
+  /// `ticket`, whose request, ids, wanted, model, tenant and arrival are set, stays where it is
+  /// until remove().
   void add(WaitingTicket& ticket, uint64_t client, double weight) {
     ticket.cost = cost_of(ticket);
     prefixes_.add(ticket);
@@ -35,7 +35,8 @@ class WaitingIndex {
     ticket.waiting = true;
   }
   double cost_of(const WaitingTicket& ticket) const {
-    return costs_[ticket.model].of_sequence(ticket.ids.size());
+    return costs_[ticket.model].of_sequence(ticket.ids.size(),
+                                            wanted_rows(ticket.wanted, ticket.ids.size()));
   }
   void remove(WaitingTicket& ticket, bool dispatched) {
     ticket.waiting = false;

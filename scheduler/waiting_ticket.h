@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "scheduler/request.h"
+
 namespace espalier::scheduler {
 
 class RequestState;
@@ -29,6 +31,7 @@ struct WaitingTicket {
   WaitingRequest* request = nullptr;
   size_t index = 0;  // of the sequence within its request
   std::span<const uint32_t> ids;
+  WantedRows wanted = WantedRows::kLast;
   uint64_t tenant = 0;
   uint32_t model = 0;
   uint64_t arrival = 0;  // counted; unique

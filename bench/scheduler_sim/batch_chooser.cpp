@@ -42,8 +42,8 @@ class FifoChooser final : public BatchChooser {
     while (!line_.empty()) {
       const Ticket& ticket = line_.front();
       if (!ticket.request->ended()) {
-        if (const auto reason =
-                refusal(builder_, ticket.tenant(), ticket.token_ids(), rules, coefficients, 1)) {
+        if (const auto reason = refusal(builder_, ticket.tenant(), ticket.token_ids(),
+                                        ticket.wanted(), rules, coefficients, 1)) {
           batch.choice.closed = *reason;
           break;
         }

@@ -177,6 +177,13 @@ TEST(BatchPolicy, AttentionAndWantedRowsCountInPredictedSeconds) {
   CostCoefficients wanted;
   wanted.wanted = 5;
   EXPECT_EQ(choose(*queue, rules, DedupMode::kTrie, wanted).tickets.size(), 2U);
+  wanted.wanted = 2;
+  EXPECT_EQ(choose(*queue, rules, DedupMode::kTrie, wanted).tickets.size(), 3U);
+  Submission all = submission_of({{1, 2, 3}, {4, 5, 6}, {7, 8, 9}});
+  for (Sequence& sequence : all.sequences) sequence.wanted = WantedRows::kAll;
+  const auto of_all = queue_of();
+  const auto second = admit(of_all, std::move(all));
+  EXPECT_EQ(choose(*of_all, rules, DedupMode::kTrie, wanted).tickets.size(), 2U);
 }
 
 TEST(BatchPolicy, WhoSharesMostMayStretchTheTime) {

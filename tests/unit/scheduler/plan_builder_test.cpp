@@ -163,6 +163,8 @@ TEST(PlanBuilder, PricesASequenceAtTheRowsThatItDoesNotShare) {
   PlanBuilder off(DedupMode::kOff);
   off.add(0, first, WantedRows::kLast);
   EXPECT_EQ(off.new_rows(0, second), 4U);
+  EXPECT_EQ(trie.price(0, second, WantedRows::kLast).wanted, 1);
+  EXPECT_EQ(trie.price(0, second, WantedRows::kAll).wanted, 4);  // shared rows may be wanted too
 }
 
 TEST(PlanBuilder, ARowIsNewToTheFirstSequenceThatHoldsItWithinItsTenant) {

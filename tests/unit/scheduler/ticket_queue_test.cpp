@@ -57,6 +57,19 @@ TEST(TicketQueue, AdmitsAllTicketsOfARequestOrNone) {
   EXPECT_EQ(queue->open_requests().size(), 2U);
 }
 
+// The state of a row goes through the rest of the last layer only if it is wanted.
+TEST(TicketQueue, ATicketCostsMoreThatWantsAllItsRows) {
+  const auto queue =
+      std::make_shared<TicketQueue>(QueueLimits{testing::kNoLimit, testing::kNoLimit},
+                                    turn_rules({}, 1), std::vector<PassCosts>{{0, 0.5}});
+  const auto last = admit(queue, submission_of({{1, 2, 3, 4}}));
+  EXPECT_DOUBLE_EQ(queue->depth().cost, 4.5);
+  Submission all = submission_of({{1, 2, 3, 4}});
+  all.sequences[0].wanted = WantedRows::kAll;
+  const auto second = admit(queue, std::move(all));
+  EXPECT_DOUBLE_EQ(queue->depth().cost, 4.5 + 6);
+}
+
 TEST(TicketQueue, IsFullWhenItHoldsItsTokens) {
   const auto queue = queue_of(1, testing::kNoLimit, {}, 5);
   EXPECT_NE(admit(queue, submission_of({{1, 2, 3}})), nullptr);
