@@ -23,9 +23,13 @@ class Alignment {
  public:
   /// The next `bytes` of the made text are the next of the source.
   void append_same(size_t bytes);
-  /// The next `bytes` of the made text (not 0) stand for `source` as a whole. Sources come in
-  /// order, without gaps; they may overlap.
-  void append_changed(size_t bytes, ByteRange source);
+
+  /// The next `bytes` of the made text (not 0) stand for the next `source_bytes` as a whole.
+  void append_changed(size_t bytes, size_t source_bytes);
+
+  /// The next characters of the made text (not none) stand for the next of the source: those at
+  /// both ends that are the same for themselves, the others are matched up in order.
+  void append_matched(std::string_view source, std::string_view made);
 
   /// The bytes of the source that `made` stands for. `made` is not empty, within what was
   /// appended, and ends at ends of characters.
@@ -33,11 +37,12 @@ class Alignment {
 
  private:
   struct Span {
-    size_t begin;  // in the made text, where the next one begins or it ends
+    size_t begin;  // in the made text, up to the next span
     ByteRange source;
     bool same;
   };
   const Span& span_at(size_t made) const;
+  size_t source_end() const { return spans_.empty() ? 0 : spans_.back().source.end; }
 
   std::vector<Span> spans_;
   size_t size_ = 0;  // of the made text

@@ -19,7 +19,7 @@ std::string replace_invalid_utf8(std::string_view text, Alignment& alignment) {
     if (character.valid) {
       alignment.append_same(character.length);
     } else {
-      alignment.append_changed(out.size() - before, {at, at + character.length});
+      alignment.append_changed(out.size() - before, character.length);
     }
     at += character.length;
   }

@@ -69,8 +69,8 @@ class Tokenizer {
   Encoded encode_up_to(std::string_view utf8, size_t ids_max,
                        const EncodeOptions& options = {}) const;
 
-  /// The ids of encode(), each with the bytes of `utf8` that it stands for. Several times slower
-  /// than encode(), and takes no `first_window`.
+  /// The ids of encode(), each with the bytes of `utf8` that it stands for. Twice as slow as
+  /// encode(); `first_window` has no meaning here.
   ///
   /// Ranges are whole characters: of tokens that split a character each has all of it, and the
   /// space that a pre-tokenizer puts before a text belongs to the character behind it. The range of

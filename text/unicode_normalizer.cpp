@@ -53,53 +53,6 @@ const CodePointTable& inert_characters(const icu::UnicodeSet& unicode_9) {
   return table;
 }
 
-std::vector<size_t> character_ends(std::string_view text) {
-  std::vector<size_t> ends;
-  for (size_t at = 0; at < text.size(); ends.push_back(at)) at += decode_utf8(text, at).length;
-  return ends;
-}
-
-/// The characters that two stretches begin or end with in common, in bytes.
-struct CommonEnds {
-  size_t head, tail;
-};
-CommonEnds common_ends(std::string_view a, std::string_view b) {
-  const size_t shorter = std::min(a.size(), b.size());
-  const auto continues = [&](size_t at) { return at < a.size() && (a[at] & 0xC0) == 0x80; };
-  size_t head = 0, tail = 0;
-  while (head < shorter && a[head] == b[head]) ++head;
-  while (continues(head)) --head;
-  while (tail < shorter - head && a[a.size() - 1 - tail] == b[b.size() - 1 - tail]) ++tail;
-  while (continues(a.size() - tail)) --tail;
-  return {head, tail};
-}
-
-/// Appends what the characters of `stretch`, which begins at `begin` in its text, became: those at
-/// its ends that are still there are themselves, the others are matched up in order.
-void append_alignment(std::string_view stretch, std::string_view normalized, size_t begin,
-                      Alignment& alignment) {
-  if (stretch == normalized) {
-    alignment.append_same(stretch.size());
-    return;
-  }
-  auto [head, tail] = common_ends(stretch, normalized);
-  if (head + tail == std::min(stretch.size(), normalized.size())) head = tail = 0;
-  const auto middle = [&](std::string_view text) {
-    return text.substr(head, text.size() - head - tail);
-  };
-  const auto from = character_ends(middle(stretch));
-  const auto to = character_ends(middle(normalized));
-  alignment.append_same(head);
-  for (size_t i = 0; i < to.size(); ++i) {
-    const size_t first = i * from.size() / to.size();
-    const size_t last = ((i + 1) * from.size() - 1) / to.size();
-    alignment.append_changed(
-        to[i] - (i == 0 ? 0 : to[i - 1]),
-        {begin + head + (first == 0 ? 0 : from[first - 1]), begin + head + from[last]});
-  }
-  alignment.append_same(tail);
-}
-
 }  // namespace
 
 struct UnicodeNormalizer::Icu {
@@ -176,7 +129,7 @@ std::string_view UnicodeNormalizer::normalize(std::string_view text, std::string
     end = icu_->boundary_behind(text, begin);
     const std::string_view stretch = text.substr(begin, end - begin);
     const std::string_view normalized = normalize(stretch, stretch_buffer);
-    append_alignment(stretch, normalized, begin, alignment);
+    alignment.append_matched(stretch, normalized);
     buffer += normalized;
   }
   return buffer;

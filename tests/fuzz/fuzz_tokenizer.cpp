@@ -1,10 +1,13 @@
 // Fuzzes the tokenizer: the first byte chooses what the rest is.
-//   even: text for the mini model's tokenizer, checked against slower ways to the same ids;
+//   even: text for the mini model's tokenizer, checked against slower ways to the same ids, and
+//   with its offsets; and ids to decode;
 //   odd:  a piece of a tokenizer.json, which the loader must read or refuse with
 //   std::runtime_error.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -89,6 +92,41 @@ void check_special_tokens(const Tokenizer& tokenizer, std::string_view text, boo
           "special tokens are put around the ids");
 }
 
+/// Tokens from the text cover it in order, those of the post-processor have none of it.
+void check_offsets(const Tokenizer& tokenizer, std::string_view text,
+                   const EncodeOptions& options) {
+  Ids ids;
+  size_t begin = 0, covered = 0;
+  for (const TokenWithOffsets& token : tokenizer.encode_with_offsets(text, options)) {
+    ids.push_back(token.id);
+    require(token.begin <= token.end && token.end <= text.size(), "ranges are in the text");
+    require(token.special == (token.begin == token.end), "tokens from the text have bytes of it");
+    require(token.begin >= begin && token.begin <= covered, "ranges are in order, without gaps");
+    begin = token.begin;
+    covered = std::max(covered, token.end);
+  }
+  require(covered == text.size(), "ranges cover the text");
+  require(ids == tokenizer.encode(text, options), "offsets come with the ids of encode()");
+}
+
+/// Any bytes as ids, four each, most of them made to exist.
+void check_decode(const Tokenizer& tokenizer, std::string_view bytes) {
+  Ids ids;
+  std::string joined;
+  for (size_t at = 0; at + 4 <= bytes.size(); at += 4) {
+    uint32_t id = 0;
+    std::memcpy(&id, bytes.data() + at, 4);
+    if (id % 16 != 0) id %= static_cast<uint32_t>(tokenizer.id_count());
+    ids.push_back(id);
+    joined += tokenizer.token_bytes(id);
+  }
+  require(tokenizer.decode(ids, false) == replace_invalid_utf8(joined),
+          "decoded text is that of the tokens' bytes");
+  std::erase_if(ids, [&](uint32_t id) { return tokenizer.is_special(id); });
+  require(tokenizer.decode(ids, false) == tokenizer.decode(ids, true),
+          "special tokens are left out on demand");
+}
+
 void check_text(std::string_view text) {
   static const Tokenizer tokenizer = Tokenizer::load(kMiniFile);
   static const TokenizerSpec spec = read_tokenizer_json(kMiniFile);
@@ -108,6 +146,10 @@ void check_text(std::string_view text) {
   std::string spelled, buffer;
   for (const uint32_t id : unmatched) spelled += entries.at(id);
   require(spelled == normalizer.normalize(valid, buffer), "ids spell the normalized text");
+  require(tokenizer.decode(unmatched, true) == spelled, "ids are decoded to the normalized text");
+  check_offsets(tokenizer, text, kMatched);
+  check_offsets(tokenizer, text, {.match_added_tokens = false});
+  check_decode(tokenizer, text);
 
   check_special_tokens(tokenizer, text, true, ids);
   check_special_tokens(tokenizer, text, false, unmatched);
@@ -161,9 +203,16 @@ void check_loader(uint8_t option, std::string_view fragment) {
   const std::string bytes = option == 255 ? std::string(fragment) : file_with(option, fragment);
   try {
     const Tokenizer tokenizer = Tokenizer::parse(bytes, "fuzz.json");
-    for (const uint32_t id : tokenizer.encode("abcab e\xCC\x81 <x> 12\n\xE6\xBC\xA2!")) {
-      require(id < tokenizer.id_count(), "ids are below id_count()");
+    const std::string text = "abcab e\xCC\x81 <x> 12\n\xE6\xBC\xA2!";
+    const Ids ids = tokenizer.encode(text);
+    for (const uint32_t id : ids) require(id < tokenizer.id_count(), "ids are below id_count()");
+    Ids with_offsets;
+    for (const TokenWithOffsets& token : tokenizer.encode_with_offsets(text)) {
+      require(token.begin <= token.end && token.end <= text.size(), "ranges are in the text");
+      with_offsets.push_back(token.id);
     }
+    require(with_offsets == ids, "offsets come with the ids of encode()");
+    require(is_valid_utf8(tokenizer.decode(ids, false)), "decoded text is valid UTF-8");
   } catch (const std::runtime_error& error) {
     require(std::string_view(error.what()).starts_with("fuzz.json: "), "a refusal names the file");
   }

@@ -45,7 +45,7 @@ function tokenizer({ splits = [], useRegex = false, prefixSpace = true, merges =
     pre_tokenizer: splits.length
       ? { type: 'Sequence', pretokenizers: [...splits, byteLevel] } : byteLevel,
     post_processor: postProcessor,
-    decoder: null,
+    decoder: byteLevel,
     model: { type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: null,
       end_of_word_suffix: null, fuse_unk: false, byte_fallback: false, ignore_merges: ignoreMerges,
       vocab, merges },

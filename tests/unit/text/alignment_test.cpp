@@ -17,12 +17,31 @@ TEST(Alignment, WhatIsTheSameIsFoundByPosition) {
 TEST(Alignment, WhatChangedStandsForItsSourceAsAWhole) {
   Alignment alignment;
   alignment.append_same(2);
-  alignment.append_changed(3, {2, 3});
+  alignment.append_changed(3, 1);
   alignment.append_same(1);
   EXPECT_EQ(alignment.source_of({2, 5}), (ByteRange{2, 3}));
   EXPECT_EQ(alignment.source_of({4, 5}), (ByteRange{2, 3}));
   EXPECT_EQ(alignment.source_of({1, 5}), (ByteRange{1, 3}));
   EXPECT_EQ(alignment.source_of({5, 6}), (ByteRange{3, 4}));
+}
+
+TEST(Alignment, CharactersAreMatchedUpInOrder) {
+  Alignment alignment;
+  alignment.append_same(1);
+  alignment.append_matched("abcdefg", "axyg");
+  EXPECT_EQ(alignment.source_of({1, 2}), (ByteRange{1, 2}));
+  EXPECT_EQ(alignment.source_of({2, 3}), (ByteRange{2, 5}));  // half of five characters
+  EXPECT_EQ(alignment.source_of({3, 4}), (ByteRange{4, 7}));
+  EXPECT_EQ(alignment.source_of({4, 5}), (ByteRange{7, 8}));
+}
+
+TEST(Alignment, WhatIsLeftOutOrPutInSharesItsNeighbours) {
+  Alignment alignment;
+  alignment.append_matched("aba", "aa");
+  EXPECT_EQ(alignment.source_of({0, 1}), (ByteRange{0, 2}));
+  EXPECT_EQ(alignment.source_of({1, 2}), (ByteRange{1, 3}));
+  alignment.append_matched("c", "cd");
+  EXPECT_EQ(alignment.source_of({3, 4}), (ByteRange{3, 4}));
 }
 
 TEST(Alignment, WholeCharactersAreTheSmallestAroundARange) {

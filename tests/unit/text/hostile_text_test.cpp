@@ -22,6 +22,19 @@ TEST_P(HostileRun, OfAMegabyteIsEncodedInTime) {
   for (const uint32_t id : ids) ASSERT_LT(id, 8192u);
 }
 
+TEST_P(HostileRun, OfAMegabyteGetsOffsetsInTime) {
+  std::string text;
+  while (text.size() < (1u << 20)) text += GetParam();
+  const auto start = std::chrono::steady_clock::now();
+  const auto tokens = mini_tokenizer().encode_with_offsets(text);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  // An answer that quotes every token's text is no larger than a few times the text.
+  size_t quoted = 0;
+  for (const auto& token : tokens) quoted += token.end - token.begin;
+  EXPECT_GE(quoted, text.size());
+  EXPECT_LE(quoted, 16 * text.size());
+}
+
 INSTANTIATE_TEST_SUITE_P(, HostileRun,
                          testing::Values("a", " ", "\n", "\t ", "\U0001F600", "!", "'", "1", "<",
                                          "<|im_end|", "<|im_end|>", "ab", "\u0301", "\u0316\u0301",
