@@ -25,6 +25,7 @@ constexpr std::array kErrorTable{
     ErrorRow{ErrorKind::kMethodNotAllowed, 405, "invalid_request_error"},
     ErrorRow{ErrorKind::kPayloadTooLarge, 413, "invalid_request_error"},
     ErrorRow{ErrorKind::kUnsupportedMediaType, 415, "invalid_request_error"},
+    ErrorRow{ErrorKind::kHeaderTooLarge, 431, "invalid_request_error"},
     ErrorRow{ErrorKind::kOverloaded, 429, "rate_limit_error"},
     ErrorRow{ErrorKind::kInternal, 500, "server_error"},
     ErrorRow{ErrorKind::kShuttingDown, 503, "server_error"},
@@ -73,6 +74,7 @@ std::string error_body(const ApiError& error) {
         {"type", row_of(error.kind).type},
         {"param", string_or_null(error.param)},
         {"code", string_or_null(error.code)}}},
+      {"message", error.message},
       {"detail", error.message},
   };
   // A message may quote what a client sent, cut anywhere.

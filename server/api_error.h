@@ -19,6 +19,7 @@ enum class ErrorKind : uint8_t {
   kMethodNotAllowed,      // 405
   kPayloadTooLarge,       // 413
   kUnsupportedMediaType,  // 415
+  kHeaderTooLarge,        // 431: the head of the request is
   kOverloaded,            // 429, with Retry-After
   kInternal,              // 500
   kShuttingDown,          // 503, with Retry-After
@@ -42,8 +43,8 @@ using Result = tl::expected<T, ApiError>;
 
 /// Status code of `kind`, from the table.
 int http_status(ErrorKind kind);
-/// {"error":{"message","type","param","code"},"detail":message}, as OpenAI's and LangChain's
-/// clients read it; empty param and code are null.
+/// {"error":{"message","type","param","code"},"message":message,"detail":message}, as OpenAI's,
+/// Cohere's and LangChain's clients read it; empty param and code are null.
 std::string error_body(const ApiError& error);
 /// The scheduler's failure as the API's.
 ApiError from_failure(const scheduler::Failure& failure);

@@ -23,6 +23,14 @@ ApiError bad_head(std::string message) {
   return error;
 }
 
+ApiError too_large(std::string message) {
+  ApiError error;
+  error.kind = ErrorKind::kHeaderTooLarge;
+  error.message = std::move(message);
+  error.code = "header_too_large";
+  return error;
+}
+
 /// RFC 9110's token characters.
 bool is_token_char(char c) {
   const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -110,8 +118,8 @@ class HeadParser {
 
   std::optional<ApiError> field(std::string_view line) {
     if (++fields_ > kHeaderFieldsMax) {
-      return bad_head("the request has more than " + std::to_string(kHeaderFieldsMax) +
-                      " header fields");
+      return too_large("the request has more than " + std::to_string(kHeaderFieldsMax) +
+                       " header fields");
     }
     const size_t colon = line.find(':');
     // A line that starts with a blank (an old way to continue the one before) has no valid name
@@ -199,31 +207,36 @@ class HeadParser {
 
 }  // namespace
 
-HeadExtent find_head(std::string_view bytes, size_t& scanned) {
+HeadExtent find_head(std::string_view bytes, size_t& scanned, size_t bytes_max) {
   // Neither a TLS handshake nor other binary protocols ever send a blank line: tell them at once.
   if (!bytes.empty() && !is_token_char(bytes.front())) return {HeadState::kBroken, 0};
   while (true) {
     const size_t newline = bytes.find('\n', scanned);
     if (newline == std::string_view::npos) {
       scanned = bytes.size();
-      return {bytes.size() > kHeadBytesMax ? HeadState::kBroken : HeadState::kIncomplete, 0};
+      return {bytes.size() > bytes_max ? HeadState::kBroken : HeadState::kIncomplete, 0};
     }
     scanned = newline + 1;
-    if (newline == 0 || bytes[newline - 1] != '\r' || newline >= kHeadBytesMax)
+    if (newline == 0 || bytes[newline - 1] != '\r' || newline >= bytes_max)
       return {HeadState::kBroken, 0};
-    if (newline >= 3 && bytes[newline - 2] == '\n') return {HeadState::kComplete, newline + 1};
+    if (newline >= 3 && bytes[newline - 2] == '\n') {
+      scanned = newline;  // asked again, it is found again
+      return {HeadState::kComplete, newline + 1};
+    }
   }
 }
 
-Result<RequestHead> parse_request_head(std::string_view head) {
+Result<RequestHead> parse_request_head(std::string_view head, size_t bytes_max) {
   size_t scanned = 0;
-  if (find_head(head, scanned).state != HeadState::kComplete) {
-    return tl::unexpected(bad_head(
-        head.size() >= kHeadBytesMax
-            ? "the request line and header fields are longer than " +
-                  std::to_string(kHeadBytesMax) + " bytes"
-            : "this is not an HTTP/1.1 request: its lines must end with CR LF (and this port "
-              "speaks no TLS)"));
+  if (find_head(head, scanned, bytes_max).state != HeadState::kComplete) {
+    if (head.size() >= bytes_max) {
+      return tl::unexpected(too_large(
+          "the request line and header fields are longer than " + std::to_string(bytes_max) +
+          " bytes; send fewer or shorter ones, or start the server with a larger --max-header-kb"));
+    }
+    return tl::unexpected(
+        bad_head("this is not an HTTP/1.1 request: its lines must end with CR LF (and this port "
+                 "speaks no TLS)"));
   }
   head.remove_suffix(2);  // the empty line
   HeadParser parser;

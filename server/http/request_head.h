@@ -16,7 +16,8 @@
 
 namespace espalier::server {
 
-/// Request line and header fields together; longer ones are refused.
+/// Request line and header fields together, unless an option says otherwise; longer ones are
+/// refused.
 inline constexpr size_t kHeadBytesMax = size_t{32} << 10U;
 
 enum class BodyKind : uint8_t { kNone, kLength, kChunked };
@@ -42,9 +43,10 @@ struct HeadExtent {
 
 /// Whether `bytes` starts with a whole head. `scanned` remembers how far earlier calls have looked
 /// into the same growing bytes (start with 0). kBroken: it can never become one.
-HeadExtent find_head(std::string_view bytes, size_t& scanned);
+HeadExtent find_head(std::string_view bytes, size_t& scanned, size_t bytes_max = kHeadBytesMax);
 
-/// Parses a whole head. Errors are kInvalidRequest; the connection must be closed after them.
-Result<RequestHead> parse_request_head(std::string_view head);
+/// Parses a whole head. Errors are kInvalidRequest, or kHeaderTooLarge for one of more than
+/// `bytes_max`; the connection must be closed after them.
+Result<RequestHead> parse_request_head(std::string_view head, size_t bytes_max = kHeadBytesMax);
 
 }  // namespace espalier::server

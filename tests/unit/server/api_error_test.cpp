@@ -32,10 +32,11 @@ TEST(ApiError, EveryKindHasTheStatusOfTheApi) {
   EXPECT_EQ(http_status(ErrorKind::kShuttingDown), 503);
   EXPECT_EQ(http_status(ErrorKind::kDeadlineExceeded), 504);
   EXPECT_EQ(http_status(ErrorKind::kUnauthorized), 401);
+  EXPECT_EQ(http_status(ErrorKind::kHeaderTooLarge), 431);
   EXPECT_EQ(http_status(ErrorKind::kClientGone), 499);
 }
 
-TEST(ApiError, BodyHasOpenAisFieldsAndLangChainsDetail) {
+TEST(ApiError, BodyHasOpenAisFieldsCoheresMessageAndLangChainsDetail) {
   ApiError error = error_of(ErrorKind::kInvalidRequest);
   error.param = "input[3]";
   error.code = "context_length_exceeded";
@@ -45,6 +46,7 @@ TEST(ApiError, BodyHasOpenAisFieldsAndLangChainsDetail) {
   EXPECT_EQ(body["error"]["param"], "input[3]");
   EXPECT_EQ(body["error"]["code"], "context_length_exceeded");
   EXPECT_EQ(body["detail"], "what and why");
+  EXPECT_EQ(body["message"], "what and why");
 }
 
 TEST(ApiError, EmptyParamAndCodeAreNull) {

@@ -83,6 +83,16 @@ TEST(RequestHead, IsFoundAsItsBytesArrive) {
   const auto extent = find_head(whole, scanned);
   EXPECT_EQ(extent.state, HeadState::kComplete);
   EXPECT_EQ(extent.bytes, whole.size() - 4);
+  EXPECT_EQ(find_head(whole, scanned).state, HeadState::kComplete);  // still, when asked again
+}
+
+TEST(RequestHead, LimitIsTheCallers) {
+  const std::string head = "GET / HTTP/1.1\r\nHost: a\r\nX: " + std::string(2000, 'x') + "\r\n\r\n";
+  EXPECT_TRUE(parse_request_head(head, 4096));
+  const auto refused = parse_request_head(head, 1024);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kHeaderTooLarge);
+  EXPECT_EQ(refused.error().code, "header_too_large");
 }
 
 TEST(RequestHead, IsBrokenByBareLineFeedsBinaryBytesAndLength) {
