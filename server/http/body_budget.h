@@ -1,6 +1,7 @@
-// How many bytes of request bodies may be in memory at once, over all requests.
+// How many bytes of request bodies may be in memory at once, over all requests. The last eighth is
+// for small bodies: a few large ones that arrive slowly must not keep everybody out.
 //
-// Thread contract: any thread.
+// Thread contract: any thread; a Share has one owner at a time.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,9 @@ class BodyBudget {
 
     /// False, and nothing taken, when there is no room for `bytes` more.
     bool grow(size_t bytes) {
-      if (budget_.bytes_.fetch_add(bytes) + bytes > budget_.bytes_max_) {
+      const bool small = bytes_ + bytes <= budget_.bytes_max_ / kSmallPart;
+      const size_t kept = small ? 0 : budget_.bytes_max_ / kKeptPart;
+      if (budget_.bytes_.fetch_add(bytes) + bytes > budget_.bytes_max_ - kept) {
         budget_.bytes_.fetch_sub(bytes);
         return false;
       }
@@ -36,6 +39,9 @@ class BodyBudget {
   };
 
  private:
+  static constexpr size_t kKeptPart = 8;
+  static constexpr size_t kSmallPart = 256;
+
   const size_t bytes_max_;
   std::atomic<size_t> bytes_ = 0;
 };

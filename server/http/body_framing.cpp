@@ -29,14 +29,13 @@ BodyFraming::BodyFraming(const RequestHead& head) {
 
 size_t BodyFraming::allowance(size_t wanted) const {
   if (state_ == State::kComplete) return 0;
-  if (state_ == State::kContent || state_ == State::kChunk)
-    return static_cast<size_t>(std::min<uint64_t>(wanted, remaining_));
+  if (in_content()) return static_cast<size_t>(std::min<uint64_t>(wanted, remaining_));
   return std::min<size_t>(wanted, 1);
 }
 
 bool BodyFraming::accept(std::string_view bytes) {
   for (size_t i = 0; i < bytes.size();) {
-    if (state_ != State::kContent && state_ != State::kChunk) {
+    if (!in_content()) {
       if (!accept_frame(bytes[i++])) return false;
       continue;
     }

@@ -21,6 +21,8 @@ class BodyFraming {
 
   /// The body has been read to its end.
   bool complete() const { return state_ == State::kComplete; }
+  /// The next byte is one of content, not of a chunk's frame.
+  bool in_content() const { return state_ == State::kContent || state_ == State::kChunk; }
   /// How many of `wanted` bytes may be read now, at least one unless complete(): never more than
   /// the body has, and of a chunk's frame one at a time.
   size_t allowance(size_t wanted) const;

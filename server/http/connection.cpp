@@ -3,67 +3,122 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
+
+#include "server/http/body_receiver.h"
 
 namespace espalier::server {
 namespace {
 
-/// Slower transfers are cut off, after the time that they may stall: at this rate a body of 32 MiB,
-/// or as long an answer, holds a thread for a quarter of an hour.
-constexpr size_t kSlowestBytesPerSecond = size_t{32} << 10U;
+/// As much as a TLS record holds, so that none is left over in the session, which no event of the
+/// socket would tell of.
 constexpr size_t kReadBytes = size_t{16} << 10U;
+/// Buffers of connections that are parked are dropped beyond it.
+constexpr size_t kKeptBytes = size_t{1} << 10U;
+/// At one time, from a client that keeps sending while its connection is being closed.
+constexpr size_t kDiscardReads = 64;
+/// The first byte of a TLS handshake.
+constexpr char kHandshakeRecord = 0x16;
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
-/// Waits for `events`; false when the time is up.
-bool wait_for(int fd, int events, std::chrono::milliseconds timeout) {
-  pollfd entry{fd, static_cast<short>(events), 0};
-  // A signal only ends the wait early: the caller tries again within its own clock.
-  return ::poll(&entry, 1, static_cast<int>(timeout.count())) != 0;
+IoResult receive(int fd, char* to, size_t size, int flags = 0) {
+  while (true) {
+    const ssize_t count = ::recv(fd, to, size, flags);
+    if (count > 0) return {IoStatus::kOk, static_cast<size_t>(count)};
+    if (count < 0 && errno == EINTR) continue;
+    return {count < 0 && would_block(errno) ? IoStatus::kWantRead : IoStatus::kClosed, 0};
+  }
+}
+
+IoResult send_some(int fd, std::string_view bytes) {
+  while (true) {
+    const ssize_t count = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count >= 0) return {IoStatus::kOk, static_cast<size_t>(count)};
+    if (errno == EINTR) continue;
+    return {would_block(errno) ? IoStatus::kWantWrite : IoStatus::kClosed, 0};
+  }
 }
 
 }  // namespace
 
-std::chrono::milliseconds TransferClock::time_left() const {
-  using std::chrono::duration_cast;
-  using std::chrono::milliseconds;
-  const auto stall_end = last_moved_ + stall_max_;
-  const auto crawl_end =
-      start_ + stall_max_ + std::chrono::seconds(bytes_ / kSlowestBytesPerSecond);
-  const auto left = std::min(stall_end, crawl_end) - SteadyClock::now();
-  return std::max(milliseconds(0), duration_cast<milliseconds>(left));
+Connection::Connection(FileDescriptor socket, size_t head_bytes_max,
+                       std::unique_ptr<TlsSession> tls)
+    : socket_(std::move(socket)),
+      tls_(std::move(tls)),
+      head_bytes_max_(head_bytes_max),
+      in_handshake_(tls_ != nullptr) {}
+
+Connection::~Connection() = default;
+
+Connection::Handshake Connection::shake_hands() {
+  if (!in_handshake_) return Handshake::kDone;
+  if (!handshake_begun_) {
+    char first = 0;
+    const auto peeked = receive(fd(), &first, 1, MSG_PEEK).status;
+    if (peeked == IoStatus::kWantRead) return Handshake::kWantRead;
+    if (peeked != IoStatus::kOk) return Handshake::kFailed;
+    if (first != kHandshakeRecord) {
+      tls_.reset();
+      in_handshake_ = false;
+      refused_plain_text_ = true;
+      return Handshake::kPlainText;
+    }
+    handshake_begun_ = true;
+  }
+  switch (tls_->handshake()) {
+    case IoStatus::kOk:
+      in_handshake_ = false;
+      return Handshake::kDone;
+    case IoStatus::kWantRead:
+      return Handshake::kWantRead;
+    case IoStatus::kWantWrite:
+      return Handshake::kWantWrite;
+    case IoStatus::kClosed:
+      break;
+  }
+  return Handshake::kFailed;
+}
+
+IoResult Connection::read_some() {
+  std::array<char, kReadBytes> bytes;
+  size_t total = 0;
+  do {
+    auto [status, count] = tls_ != nullptr ? tls_->read(bytes.data(), bytes.size())
+                                           : receive(fd(), bytes.data(), bytes.size());
+    // A client whose messages about keys need an answer, and that reads nothing.
+    if (status == IoStatus::kWantWrite) status = IoStatus::kClosed;
+    if (status != IoStatus::kOk) return {total > 0 ? IoStatus::kOk : status, total};
+    buffer_.append(bytes.data(), count);
+    total += count;
+  } while (tls_ != nullptr && tls_->has_pending());
+  return {IoStatus::kOk, total};
 }
 
 bool Connection::read_available() {
-  while (buffer_.size() - start_ <= kHeadBytesMax) {
-    std::array<char, kReadBytes> bytes;
-    const ssize_t count = ::recv(fd(), bytes.data(), bytes.size(), 0);
-    if (count > 0) {
-      buffer_.append(bytes.data(), static_cast<size_t>(count));
-      if (static_cast<size_t>(count) < bytes.size()) return true;
-    } else if (count < 0 && errno == EINTR) {
-      continue;
-    } else {
-      return count < 0 && would_block(errno);
-    }
+  while (buffered_bytes().size() <= head_bytes_max_) {
+    const auto status = read_some().status;
+    if (status == IoStatus::kWantRead) return true;
+    if (status != IoStatus::kOk) return false;
   }
   return true;
 }
 
 HeadState Connection::head_state() {
   // Empty lines before a request line are allowed (RFC 9112, section 2.2).
-  while (buffered().starts_with("\r\n")) consume(2);
-  if (buffered() == "\r") return HeadState::kIncomplete;
-  return find_head(buffered(), head_scanned_).state;
+  while (buffered_bytes().starts_with("\r\n")) consume(2);
+  if (buffered_bytes() == "\r") return HeadState::kIncomplete;
+  return find_head(buffered_bytes(), head_scanned_, head_bytes_max_).state;
 }
 
 std::string Connection::take_head() {
   size_t scanned = 0;
-  const auto extent = find_head(buffered(), scanned);
-  const size_t bytes = extent.state == HeadState::kComplete ? extent.bytes : buffered().size();
-  std::string head(buffered().substr(0, bytes));
+  const auto extent = find_head(buffered_bytes(), scanned, head_bytes_max_);
+  const size_t bytes =
+      extent.state == HeadState::kComplete ? extent.bytes : buffered_bytes().size();
+  std::string head(buffered_bytes().substr(0, bytes));
   consume(bytes);
   return head;
 }
@@ -74,46 +129,31 @@ void Connection::consume(size_t bytes) {
   if (start_ == buffer_.size()) {
     buffer_.clear();
     start_ = 0;
-  } else if (start_ > kHeadBytesMax) {
+  } else if (start_ > head_bytes_max_) {
     buffer_.erase(0, start_);
     start_ = 0;
   }
 }
 
-Connection::ReadResult Connection::read(char* to, size_t size, TransferClock& clock) {
-  while (!has_buffered_bytes()) {
-    const auto left = clock.time_left();
-    if (left.count() == 0) return {TransferStatus::kTimeout, 0};
-    if (!wait_for(fd(), POLLIN, left)) continue;
-    std::array<char, kReadBytes> bytes;
-    const ssize_t count = ::recv(fd(), bytes.data(), bytes.size(), 0);
-    if (count > 0) {
-      buffer_.assign(bytes.data(), static_cast<size_t>(count));
-      start_ = 0;
-      clock.moved(static_cast<size_t>(count));
-    } else if (count == 0 || (errno != EINTR && !would_block(errno))) {
-      return {TransferStatus::kClosed, 0};
-    }
-  }
-  const auto taken = buffered().substr(0, size);
-  const size_t bytes = taken.copy(to, taken.size());
-  consume(bytes);
-  return {TransferStatus::kOk, bytes};
+void Connection::shrink() {
+  if (buffer_.empty() && buffer_.capacity() > kKeptBytes) std::string().swap(buffer_);
 }
 
 TransferStatus Connection::write(std::string_view bytes, TransferClock& clock) {
   while (!bytes.empty()) {
-    const ssize_t count = ::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (count >= 0) {
-      bytes.remove_prefix(static_cast<size_t>(count));
-      clock.moved(static_cast<size_t>(count));
+    const auto [status, count] = tls_ != nullptr ? tls_->write(bytes) : send_some(fd(), bytes);
+    if (status == IoStatus::kOk) {
+      bytes.remove_prefix(count);
+      clock.moved(count);
       continue;
     }
-    if (errno == EINTR) continue;
-    if (!would_block(errno)) return TransferStatus::kClosed;
+    // To read before it can write is what only a renegotiation needs, which there is none of.
+    if (status != IoStatus::kWantWrite) return TransferStatus::kClosed;
     const auto left = clock.time_left();
     if (left.count() == 0) return TransferStatus::kTimeout;
-    wait_for(fd(), POLLOUT, left);
+    pollfd entry{fd(), POLLOUT, 0};
+    // A signal only ends the wait early.
+    ::poll(&entry, 1, static_cast<int>(left.count()));
   }
   return TransferStatus::kOk;
 }
@@ -123,19 +163,20 @@ bool Connection::peer_gone() const {
   return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-void Connection::close_lingering(std::chrono::milliseconds patience) {
-  if (!socket_.is_open()) return;
-  if (::shutdown(fd(), SHUT_WR) == 0) {
-    const auto end = SteadyClock::now() + patience;
-    std::array<char, kReadBytes> discarded;
-    while (SteadyClock::now() < end) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - SteadyClock::now());
-      if (!wait_for(fd(), POLLIN, left)) break;
-      const ssize_t count = ::recv(fd(), discarded.data(), discarded.size(), 0);
-      if (count == 0 || (count < 0 && errno != EINTR && !would_block(errno))) break;
-    }
+void Connection::begin_lingering() {
+  lingering_ = true;
+  if (tls_ != nullptr) tls_->send_close();
+  ::shutdown(fd(), SHUT_WR);
+}
+
+bool Connection::discard_available() {
+  std::array<char, kReadBytes> discarded;
+  for (size_t reads = 0; reads < kDiscardReads; ++reads) {
+    const auto status = receive(fd(), discarded.data(), discarded.size()).status;
+    if (status == IoStatus::kWantRead) return true;
+    if (status != IoStatus::kOk) return false;
   }
-  socket_.reset();
+  return true;
 }
 
 }  // namespace espalier::server

@@ -1,5 +1,5 @@
-// A client's connection: a non-blocking socket, and the bytes read from it that no request has
-// used.
+// A client's connection: a non-blocking socket, encrypted or not, and the bytes read from it that
+// no request has used.
 //
 // Thread contract: one owner at a time; it moves between the connection loop and the request
 // threads.
@@ -7,44 +7,43 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "server/http/file_descriptor.h"
+#include "server/http/io_result.h"
 #include "server/http/request_head.h"
+#include "server/http/tls.h"
+#include "server/http/transfer_clock.h"
 
 namespace espalier::server {
 
-using SteadyClock = std::chrono::steady_clock;
-
-/// How long one transfer may take: it may neither stall nor crawl, for it holds a thread.
-class TransferClock {
- public:
-  explicit TransferClock(std::chrono::seconds stall_max)
-      : stall_max_(stall_max), start_(SteadyClock::now()), last_moved_(start_) {}
-
-  void moved(size_t bytes) {
-    bytes_ += bytes;
-    last_moved_ = SteadyClock::now();
-  }
-  /// Time left to wait for the next byte; zero when the transfer has failed.
-  std::chrono::milliseconds time_left() const;
-
- private:
-  std::chrono::seconds stall_max_;
-  SteadyClock::time_point start_;
-  SteadyClock::time_point last_moved_;
-  size_t bytes_ = 0;
-};
+struct PendingRequest;
 
 enum class TransferStatus { kOk, kClosed, kTimeout };
 
 class Connection {
  public:
-  explicit Connection(FileDescriptor socket) : socket_(std::move(socket)) {}
+  /// Heads have at most `head_bytes_max`; with `tls` a handshake comes before the first one.
+  Connection(FileDescriptor socket, size_t head_bytes_max,
+             std::unique_ptr<TlsSession> tls = nullptr);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
   int fd() const { return socket_.get(); }
 
+  enum class Handshake : uint8_t { kDone, kWantRead, kWantWrite, kPlainText, kFailed };
+  bool in_handshake() const { return in_handshake_; }
+  /// Goes on with the handshake. kPlainText: the client speaks no TLS, and the connection no longer
+  /// does either, so that it can be told so.
+  Handshake shake_hands();
+  /// shake_hands() has met plain text.
+  bool is_refused_plain_text() const { return refused_plain_text_; }
+
+  /// One read without waiting, to the buffered bytes. Never kWantWrite.
+  IoResult read_some();
   /// Reads what the socket holds without waiting, but no more than one head may have. False: the
   /// client has closed it, or it broke.
   bool read_available();
@@ -53,37 +52,44 @@ class Connection {
   /// Takes the head out of the buffer: what is there, when it is broken.
   std::string take_head();
   bool has_buffered_bytes() const { return start_ < buffer_.size(); }
-  bool next_bytes_are(std::string_view start) const { return buffered().starts_with(start); }
+  /// Until the next call of anything else.
+  std::string_view buffered_bytes() const { return std::string_view(buffer_).substr(start_); }
+  /// Drops the first `bytes` of the buffered ones.
+  void consume(size_t bytes);
+  /// Gives back memory that nothing is in.
+  void shrink();
 
-  /// Up to `size` bytes, at least one with kOk; waits within `clock`.
-  struct ReadResult {
-    TransferStatus status = TransferStatus::kOk;
-    size_t bytes = 0;
-  };
-  ReadResult read(char* to, size_t size, TransferClock& clock);
-  /// All of `bytes`, within `clock`.
+  /// All of `bytes`, waiting within `clock`.
   TransferStatus write(std::string_view bytes, TransferClock& clock);
 
   /// The client has closed its side. A client that only half-closes (`nc -N`) counts as gone, too:
   /// the two look the same, and in an overload most are clients that gave up.
   bool peer_gone() const;
 
-  /// Closes the connection so that an answer that was written arrives: a socket closed with unread
-  /// bytes resets the connection, and the client would lose what it has not read yet. Discards what
-  /// still comes, for at most `patience`.
-  void close_lingering(std::chrono::milliseconds patience);
+  /// Closes our side, so that an answer that was written arrives: a socket closed with unread bytes
+  /// resets the connection, and the client would lose what it has not read yet. From now on
+  /// discard_available() alone makes sense.
+  void begin_lingering();
+  bool is_lingering() const { return lingering_; }
+  /// Drops what has come. False: the client has closed its side, too.
+  bool discard_available();
 
   /// Requests answered on this connection.
   size_t answered = 0;
+  /// The request whose body has not arrived whole; null between requests.
+  std::unique_ptr<PendingRequest> pending;
 
  private:
-  std::string_view buffered() const { return std::string_view(buffer_).substr(start_); }
-  void consume(size_t bytes);
-
   FileDescriptor socket_;
+  std::unique_ptr<TlsSession> tls_;  // goes before the socket does
+  const size_t head_bytes_max_;
+  bool in_handshake_;
+  bool handshake_begun_ = false;
+  bool refused_plain_text_ = false;
+  bool lingering_ = false;
   std::string buffer_;
   size_t start_ = 0;         // bytes of buffer_ that are used up
-  size_t head_scanned_ = 0;  // of buffered(), by find_head()
+  size_t head_scanned_ = 0;  // of buffered_bytes(), by find_head()
 };
 
 }  // namespace espalier::server

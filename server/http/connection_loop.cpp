@@ -2,14 +2,19 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <system_error>
 #include <utility>
+
+#include "server/http/body_receiver.h"
 
 namespace espalier::server {
 namespace {
@@ -19,6 +24,12 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 /// How long a connection that was made just before stop() may still send its first request.
 constexpr std::chrono::milliseconds kDrainGrace{500};
 constexpr std::chrono::milliseconds kExpiryScan{500};
+/// How long a client may take to read an answer that was sent before its whole request was.
+constexpr std::chrono::milliseconds kLingerMax{2000};
+/// Between warnings that no more connections fit.
+constexpr std::chrono::minutes kWarningPause{1};
+/// One in so many idle connections is closed to make room.
+constexpr size_t kRoomPart = 64;
 
 void add_to(const FileDescriptor& epoll, int fd, uint32_t events) {
   epoll_event event{};
@@ -34,8 +45,10 @@ void remove_from(const FileDescriptor& epoll, int fd) {
 
 }  // namespace
 
-ConnectionLoop::ConnectionLoop(ConnectionLoopLimits limits, Dispatch dispatch)
+ConnectionLoop::ConnectionLoop(ConnectionLoopLimits limits, std::shared_ptr<const TlsContext> tls,
+                               Dispatch dispatch)
     : limits_(limits),
+      tls_(std::move(tls)),
       dispatch_(std::move(dispatch)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -88,7 +101,7 @@ void ConnectionLoop::run(FileDescriptor listener) {
       } else if (fd == listener_.get()) {
         accept_waiting();
       } else {
-        on_readable(fd);
+        on_event(fd);
       }
     }
     close_expired();
@@ -124,57 +137,167 @@ void ConnectionLoop::pause_accepting(bool pause) {
 
 void ConnectionLoop::accept_waiting() {
   while (true) {
+    // One more than there may be can have come in, when there was no room to be made.
+    if (open_connections() > limits_.connections_max && !make_room()) {
+      pause_accepting(true);
+      return;
+    }
     FileDescriptor socket(
         ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.is_open()) {
-      const bool exhausted =
-          errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-      // Any other error is about the one connection that was to be accepted.
-      if (exhausted) pause_accepting(true);
-      if (exhausted || errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (socket.is_open()) {
+      if (open_connections() >= limits_.connections_max) make_room();
+      take_in(std::move(socket));
       continue;
     }
-    const int yes = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    park(std::make_unique<Connection>(std::move(socket)));
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    const bool exhausted =
+        errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    // Any other error is about the one connection that was to be accepted.
+    if (exhausted && !make_room()) {
+      pause_accepting(true);
+      return;
+    }
   }
+}
+
+void ConnectionLoop::take_in(FileDescriptor socket) {
+  const int yes = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  try {
+    auto session = tls_ != nullptr ? tls_->session(socket.get()) : nullptr;
+    park(std::make_unique<Connection>(std::move(socket), limits_.head_bytes_max,
+                                      std::move(session)));
+  } catch (const std::bad_alloc&) {
+    // Dropped; the others live on.
+  }
+}
+
+/// Closes some of the connections that have waited longest for a request. False: there are none.
+bool ConnectionLoop::make_room() {
+  std::vector<std::pair<SteadyClock::time_point, int>> idle;
+  for (const auto& [fd, parked] : parked_) {
+    if (parked.phase == Phase::kHead && !parked.has_partial_head)
+      idle.emplace_back(parked.since, fd);
+  }
+  if (const auto now = SteadyClock::now(); now >= warns_again_at_) {
+    warns_again_at_ = now + kWarningPause;
+    spdlog::warn(
+        "{} connections are open, as many as may be: {}. A higher limit of open files (ulimit -n) "
+        "lets more in",
+        open_connections(),
+        idle.empty() ? "none is idle, so new ones wait"
+                     : "those that were idle longest are closed for new ones");
+  }
+  if (idle.empty()) return false;
+  // Several at once: under a flood of connections, looking for the one would be most of the work.
+  const size_t count = 1 + idle.size() / kRoomPart;
+  std::nth_element(idle.begin(), idle.begin() + static_cast<ptrdiff_t>(count - 1), idle.end());
+  for (size_t i = 0; i < count; ++i) unpark(idle[i].second);
+  return true;
 }
 
 void ConnectionLoop::park(std::unique_ptr<Connection> connection) {
   const int fd = connection->fd();
+  connection->shrink();
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
   event.data.fd = fd;
   // The kernel has no room for one more: this connection is dropped, the others live on.
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return;
-  auto& parked = parked_[fd];
-  parked = {std::move(connection), SteadyClock::now() + limits_.idle_max};
+  const auto now = SteadyClock::now();
+  Parked parked{std::move(connection), Phase::kHead, now, now + limits_.idle_max};
+  if (parked.connection->is_lingering()) {
+    parked.phase = Phase::kLingering;
+    parked.closes_at = now + kLingerMax;
+  } else if (parked.connection->in_handshake()) {
+    parked.phase = Phase::kHandshake;
+    parked.closes_at = now + limits_.head_max;
+  } else if (parked.connection->pending != nullptr) {
+    parked.phase = Phase::kBody;
+    parked.closes_at = now + parked.connection->pending->receiver.time_left();
+  }
+  auto& entry = parked_[fd] = std::move(parked);
+  if (entry.phase != Phase::kHead) return;
   // Bytes of a pipelined request may have been read together with the one before.
-  if (parked.connection->has_buffered_bytes()) on_bytes(parked);
+  if (entry.connection->has_buffered_bytes()) on_head_bytes(entry);
   if (draining_ && parked_.contains(fd)) unpark(fd);
 }
 
-void ConnectionLoop::on_readable(int fd) {
+void ConnectionLoop::on_event(int fd) {
   const auto found = parked_.find(fd);
   if (found == parked_.end()) return;  // dispatched or closed by an event before this one
   Parked& parked = found->second;
+  switch (parked.phase) {
+    case Phase::kHandshake:
+      return on_handshake(parked);
+    case Phase::kHead:
+      return on_head(parked);
+    case Phase::kBody:
+      return on_body(parked);
+    case Phase::kLingering:
+      if (!parked.connection->discard_available()) unpark(fd);
+      return;
+  }
+}
+
+void ConnectionLoop::on_handshake(Parked& parked) {
+  const int fd = parked.connection->fd();
+  switch (parked.connection->shake_hands()) {
+    case Connection::Handshake::kWantRead:
+      return watch(fd, EPOLLIN | EPOLLRDHUP);
+    case Connection::Handshake::kWantWrite:
+      return watch(fd, EPOLLOUT);
+    case Connection::Handshake::kFailed:
+      return unpark(fd);
+    case Connection::Handshake::kPlainText:
+      parked.connection->read_some();
+      return dispatch(fd);
+    case Connection::Handshake::kDone:
+      break;
+  }
+  watch(fd, EPOLLIN | EPOLLRDHUP);
+  parked.phase = Phase::kHead;
+  parked.since = SteadyClock::now();
+  // In a drain, what may still send its first request keeps its short time for that.
+  if (!draining_) parked.closes_at = parked.since + limits_.idle_max;
+  on_head(parked);
+}
+
+void ConnectionLoop::on_head(Parked& parked) {
   const bool open = parked.connection->read_available();
   // A client may send its request and close its side at once: then the head comes first.
   if (!open && parked.connection->head_state() != HeadState::kComplete) {
-    unpark(fd);
+    unpark(parked.connection->fd());
     return;
   }
-  on_bytes(parked);
+  on_head_bytes(parked);
 }
 
-void ConnectionLoop::on_bytes(Parked& parked) {
+void ConnectionLoop::on_head_bytes(Parked& parked) {
   const int fd = parked.connection->fd();
   if (parked.connection->head_state() != HeadState::kIncomplete) {
     dispatch(fd);
   } else if (parked.connection->has_buffered_bytes() && !parked.has_partial_head) {
     parked.has_partial_head = true;
-    parked.closes_at = SteadyClock::now() + limits_.head_max;
+    parked.closes_at = std::min(draining_ ? parked.closes_at : SteadyClock::time_point::max(),
+                                SteadyClock::now() + limits_.head_max);
   }
+}
+
+void ConnectionLoop::on_body(Parked& parked) {
+  BodyReceiver& receiver = parked.connection->pending->receiver;
+  if (receiver.receive(*parked.connection) != BodyState::kIncomplete) {
+    dispatch(parked.connection->fd());
+  } else {
+    parked.closes_at = SteadyClock::now() + receiver.time_left();
+  }
+}
+
+void ConnectionLoop::watch(int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }
 
 void ConnectionLoop::dispatch(int fd) {
@@ -190,18 +313,23 @@ void ConnectionLoop::unpark(int fd) {
   parked_.erase(fd);
 }
 
+void ConnectionLoop::on_expired(int fd) {
+  Parked& parked = parked_.at(fd);
+  if (parked.phase != Phase::kBody) return unpark(fd);
+  // Whose body does not come is told so.
+  parked.connection->pending->receiver.time_out();
+  dispatch(fd);
+}
+
 void ConnectionLoop::close_expired() {
   const auto now = SteadyClock::now();
   if (!accepting_ && now >= accepts_again_at_) pause_accepting(false);
-  for (auto entry = parked_.begin(); entry != parked_.end();) {
-    const auto& [fd, parked] = *entry;
-    if (parked.closes_at > now) {
-      ++entry;
-      continue;
-    }
-    remove_from(epoll_, fd);
-    entry = parked_.erase(entry);
-  }
+  if (now < scans_at_) return;
+  scans_at_ = now + kExpiryScan;
+  std::vector<int> expired;
+  for (const auto& [fd, parked] : parked_)
+    if (parked.closes_at <= now) expired.push_back(fd);
+  for (const int fd : expired) on_expired(fd);
 }
 
 void ConnectionLoop::begin_drain() {
@@ -214,14 +342,17 @@ void ConnectionLoop::begin_drain() {
   for (const auto& [fd, parked] : parked_) fds.push_back(fd);
   const auto grace_end = SteadyClock::now() + kDrainGrace;
   for (const int fd : fds) {
-    on_readable(fd);  // a request that has arrived already is accepted
+    on_event(fd);  // a request that has arrived already is accepted
     const auto found = parked_.find(fd);
     if (found == parked_.end()) continue;
-    const bool idle = !found->second.has_partial_head && found->second.connection->answered > 0;
+    Parked& parked = found->second;
+    if (parked.phase == Phase::kBody || parked.phase == Phase::kLingering) continue;
+    const bool idle =
+        parked.phase == Phase::kHead && !parked.has_partial_head && parked.connection->answered > 0;
     if (idle) {
       unpark(fd);
     } else {
-      found->second.closes_at = std::min(found->second.closes_at, grace_end);
+      parked.closes_at = std::min(parked.closes_at, grace_end);
     }
   }
 }

@@ -8,7 +8,7 @@
 
 #include "server/error_response.h"
 #include "server/http/body_budget.h"
-#include "server/http/body_framing.h"
+#include "server/http/body_receiver.h"
 #include "server/http/connection.h"
 #include "server/http/connection_loop.h"
 #include "server/http/listening_socket.h"
@@ -24,8 +24,7 @@ namespace {
 constexpr size_t kProbeThreads = 2;
 /// Largest bodies that may be in memory at once; more are answered 429.
 constexpr size_t kLargestBodiesAtOnce = 8;
-/// How long a client may take to read an answer that was sent before its whole body was.
-constexpr std::chrono::milliseconds kLingerMax{2000};
+constexpr int kNoContent = 204;
 
 ApiError http_error(ErrorKind kind, std::string message) {
   ApiError error;
@@ -34,25 +33,30 @@ ApiError http_error(ErrorKind kind, std::string message) {
   return error;
 }
 
-/// One request on its way through the library.
-struct Visit {
-  Visit(Connection& connection_in, RequestHead head_in, std::chrono::seconds stall_max)
-      : connection(connection_in),
+/// One request, from its head to its answer.
+struct Visit final : PendingRequest {
+  Visit(Connection& connection_in, RequestHead head_in, const HttpServerOptions& options,
+        BodyBudget& budget)
+      : PendingRequest(head_in, options.body_bytes_max,
+                       std::chrono::seconds(options.receive_seconds_max), budget),
+        connection(connection_in),
         head(std::move(head_in)),
-        framing(head),
-        receive_clock(stall_max),
-        send_clock(stall_max) {}
+        stall_max(options.receive_seconds_max) {}
 
-  Connection& connection;
+  /// The library decodes the body, which has arrived whole.
+  bool needs_decoding() const {
+    return !answered && head.method == "POST" && !head.content_encoding.empty();
+  }
+
+  Connection& connection;  // which owns this while the body comes
   RequestHead head;
-  BodyFraming framing;
-  TransferClock receive_clock;
-  TransferClock send_clock;
-  TransferStatus receive_status = TransferStatus::kOk;
+  std::chrono::seconds stall_max;
   const Route* route = nullptr;
   HttpRequest request;  // for `route`, its body last
   HttpResponse answer;  // also before the body is read, if `answered`
   bool answered = false;
+  bool head_was_sound = true;
+  std::optional<TransferClock> send_clock;
   size_t response_bytes = 0;
   bool send_failed = false;
   bool close_after = false;
@@ -80,8 +84,8 @@ bool takes(const Route& route, std::string_view path) {
   return path.starts_with(above) && path.size() > above.size();
 }
 
-/// What becomes of a connection after an answer.
-enum class After : uint8_t { kKeep, kClose, kLinger };
+/// What becomes of a connection that a thread is done with.
+enum class After : uint8_t { kKeep, kAwaitBody, kClose, kLinger };
 
 /// The library hands its request to our handlers, but nothing of ours: they run on the thread that
 /// entered it, where this is set.
@@ -96,8 +100,8 @@ class VisitScope {
 };
 
 /// What the library reads: a head that we wrote, with nothing but what it must know for the body,
-/// then the client's body. So none of what it does with other fields is ever reached (ranges,
-/// multipart forms, compressed answers, percent-decoded values, heads without end).
+/// and that body if it is to be decoded. So none of what it does with other fields is ever reached
+/// (ranges, multipart forms, compressed answers, percent-decoded values, heads without end).
 class VisitStream final : public httplib::Stream {
  public:
   explicit VisitStream(Visit& visit) : visit_(visit), head_(library_head(visit)) {}
@@ -111,12 +115,16 @@ class VisitStream final : public httplib::Stream {
       head_read_ += copied;
       return static_cast<ssize_t>(copied);
     }
-    return read_body(to, size);
+    const std::string& content = visit_.receiver.content();
+    const size_t copied = content.copy(to, size, content_read_);
+    content_read_ += copied;
+    return static_cast<ssize_t>(copied);
   }
 
   ssize_t write(const char* from, size_t size) override {
     if (visit_.send_failed) return -1;
-    const auto status = visit_.connection.write({from, size}, visit_.send_clock);
+    if (!visit_.send_clock) visit_.send_clock.emplace(visit_.stall_max);
+    const auto status = visit_.connection.write({from, size}, *visit_.send_clock);
     visit_.send_failed = status != TransferStatus::kOk;
     return visit_.send_failed ? -1 : static_cast<ssize_t>(size);
   }
@@ -133,33 +141,18 @@ class VisitStream final : public httplib::Stream {
   }
 
   static std::string library_head(const Visit& visit) {
-    const RequestHead& head = visit.head;
-    // A request that has its answer already is one without a body, whatever its method.
-    const bool reads_body = !visit.answered && head.method == "POST";
-    std::string text = reads_body ? "POST" : head.method == "HEAD" ? "HEAD" : "GET";
-    text += " / HTTP/1.1\r\n";
-    if (!reads_body) return text + "\r\n";
-    text += head.body == BodyKind::kChunked
-                ? std::string("Transfer-Encoding: chunked\r\n")
-                : "Content-Length: " + std::to_string(head.content_length) + "\r\n";
-    if (!head.content_encoding.empty())
-      text += "Content-Encoding: " + head.content_encoding + "\r\n";
-    if (head.expects_continue) text += "Expect: 100-continue\r\n";
-    return text + "\r\n";
-  }
-
-  ssize_t read_body(char* to, size_t size) {
-    const size_t allowed = visit_.framing.allowance(size);
-    if (allowed == 0) return 0;
-    const auto [status, bytes] = visit_.connection.read(to, allowed, visit_.receive_clock);
-    visit_.receive_status = status;
-    if (status != TransferStatus::kOk || !visit_.framing.accept({to, bytes})) return -1;
-    return static_cast<ssize_t>(bytes);
+    if (visit.needs_decoding()) {
+      return "POST / HTTP/1.1\r\nContent-Length: " +
+             std::to_string(visit.receiver.content().size()) +
+             "\r\nContent-Encoding: " + visit.head.content_encoding + "\r\n\r\n";
+    }
+    return std::string(visit.head.method == "HEAD" ? "HEAD" : "GET") + " / HTTP/1.1\r\n\r\n";
   }
 
   Visit& visit_;
   std::string head_;
   size_t head_read_ = 0;
+  size_t content_read_ = 0;
 };
 
 /// The library's server without its sockets: one request at a time through process_request().
@@ -178,8 +171,11 @@ struct HttpServer::Impl {
       : options(std::move(options_in)),
         observer(std::move(observer_in)),
         body_budget(kLargestBodiesAtOnce * options.body_bytes_max),
-        loop({std::chrono::seconds(options.idle_seconds_max),
-              std::chrono::seconds(options.receive_seconds_max)},
+        loop({.idle_max = std::chrono::seconds(options.idle_seconds_max),
+              .head_max = std::chrono::seconds(options.receive_seconds_max),
+              .head_bytes_max = options.head_bytes_max,
+              .connections_max = options.connections_max},
+             options.tls,
              [this](std::unique_ptr<Connection> connection) { dispatch(std::move(connection)); }) {
     set_up_codec();
   }
@@ -188,11 +184,14 @@ struct HttpServer::Impl {
   void dispatch(std::unique_ptr<Connection> connection);
   void serve_one(std::unique_ptr<Connection> connection);
   After handle(Connection& connection);
+  void begin(Connection& connection);
+  After finish(Visit& visit);
   void route(Visit& visit);
+  bool answer_preflight(Visit& visit) const;
   bool reject_before_body(Visit& visit);
   static std::optional<HttpResponse> ask_admission(const Visit& visit);
-  HttpResponse receive_and_answer(Visit& visit, const httplib::ContentReader& reader);
-  ApiError body_error(const Visit& visit, bool too_large, bool overloaded) const;
+  HttpResponse decode_and_answer(Visit& visit, const httplib::ContentReader& reader);
+  ApiError body_error(const Visit& visit, BodyState state) const;
   static HttpResponse call_handler(Visit& visit, std::string body);
   void write_answer(Visit& visit, httplib::Response& response) const;
 
@@ -208,19 +207,20 @@ struct HttpServer::Impl {
 };
 
 void HttpServer::Impl::set_up_codec() {
-  // Requests without a body to read end here, the others in the handler of the only path there is.
+  // Requests without a body to decode end here, the others in the handler of the only path there
+  // is.
   codec.set_pre_routing_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
         Visit& visit = *current_visit;
         if (request.method == "POST") return httplib::Server::HandlerResponse::Unhandled;
-        if (!visit.answered) visit.answer = call_handler(visit, {});
+        if (!visit.answered) visit.answer = call_handler(visit, visit.receiver.take_content());
         write_answer(visit, response);
         return httplib::Server::HandlerResponse::Handled;
       });
   codec.Post("/", [this](const httplib::Request&, httplib::Response& response,
                          const httplib::ContentReader& reader) {
     Visit& visit = *current_visit;
-    visit.answer = receive_and_answer(visit, reader);
+    visit.answer = decode_and_answer(visit, reader);
     write_answer(visit, response);
   });
   // No memory for a body, most likely.
@@ -241,7 +241,10 @@ void HttpServer::Impl::set_up_codec() {
 }
 
 void HttpServer::Impl::dispatch(std::unique_ptr<Connection> connection) {
-  const bool probe = connection->next_bytes_are("GET ") || connection->next_bytes_are("HEAD ");
+  const auto bytes = connection->buffered_bytes();
+  const bool probe =
+      connection->pending == nullptr &&
+      (bytes.starts_with("GET ") || bytes.starts_with("HEAD ") || bytes.starts_with("OPTIONS "));
   try {
     (probe ? probe_threads : threads)->handle(std::move(connection));
   } catch (const std::bad_alloc&) {
@@ -256,26 +259,55 @@ void HttpServer::Impl::serve_one(std::unique_ptr<Connection> connection) {
   } catch (...) {
     after = After::kClose;  // no memory, not even to say so: the client sees a closed connection
   }
-  if (after == After::kKeep) {
+  if (after == After::kLinger) connection->begin_lingering();
+  if (after == After::kClose) {
+    connection.reset();
+    loop.closed();
+  } else {
     loop.give_back(std::move(connection));
-    return;
   }
-  if (after == After::kLinger) connection->close_lingering(kLingerMax);
-  connection.reset();
-  loop.closed();
 }
 
 After HttpServer::Impl::handle(Connection& connection) {
-  const auto start = SteadyClock::now();
-  auto head = parse_request_head(connection.take_head());
-  const bool head_ok = head.has_value();
-  Visit visit(connection, head_ok ? std::move(*head) : RequestHead{},
-              std::chrono::seconds(options.receive_seconds_max));
-  visit.request = request_without_body(visit, start);
-  if (head_ok) {
+  if (connection.pending == nullptr) begin(connection);
+  auto& visit = static_cast<Visit&>(*connection.pending);
+  if (!visit.answered && visit.receiver.receive(connection) == BodyState::kIncomplete)
+    return After::kAwaitBody;
+  const auto owned = std::move(connection.pending);
+  return finish(visit);
+}
+
+void HttpServer::Impl::begin(Connection& connection) {
+  const auto received_at = SteadyClock::now();
+  auto head = connection.is_refused_plain_text()
+                  ? Result<RequestHead>(tl::unexpected(http_error(
+                        ErrorKind::kInvalidRequest, "this port speaks TLS alone: use https://")))
+                  : parse_request_head(connection.take_head(), options.head_bytes_max);
+  auto owned = std::make_unique<Visit>(connection, head ? std::move(*head) : RequestHead{}, options,
+                                       body_budget);
+  Visit& visit = *owned;
+  visit.request = request_without_body(visit, received_at);
+  if (head) {
     route(visit);
   } else {
     visit.answer = error_response(head.error());
+    visit.answered = true;
+    visit.head_was_sound = false;
+    visit.close_after = true;
+  }
+  connection.pending = std::move(owned);
+  const bool waits_for_us = visit.head.expects_continue && !connection.has_buffered_bytes() &&
+                            visit.receiver.state() == BodyState::kIncomplete;
+  if (visit.answered || !waits_for_us) return;
+  TransferClock clock(visit.stall_max);
+  connection.write("HTTP/1.1 100 Continue\r\n\r\n", clock);  // a failure shows in the next read
+}
+
+After HttpServer::Impl::finish(Visit& visit) {
+  Connection& connection = visit.connection;
+  const BodyState state = visit.receiver.state();
+  if (!visit.answered && state != BodyState::kComplete) {
+    visit.answer = error_response(body_error(visit, state));
     visit.answered = true;
     visit.close_after = true;
   }
@@ -286,21 +318,24 @@ After HttpServer::Impl::handle(Connection& connection) {
   }
   ++connection.answered;
   static const std::string other(kOtherRoute);
+  const auto taken = SteadyClock::now() - visit.request.received_at;
   observer({.route = visit.route != nullptr ? visit.route->path : other,
             .request = visit.request,
             .status = visit.answer.status,
-            .seconds = std::chrono::duration<double>(SteadyClock::now() - start).count(),
-            .request_bytes = visit.framing.content_bytes(),
+            .seconds = std::chrono::duration<double>(taken).count(),
+            .request_bytes = visit.receiver.content_bytes(),
             .response_bytes = visit.response_bytes,
             .log = visit.answer.log});
   if (visit.send_failed) return After::kClose;
   if (!visit.close_after) return After::kKeep;
-  const bool all_read = head_ok && visit.framing.complete() && !connection.has_buffered_bytes();
+  const bool all_read = visit.head_was_sound && visit.receiver.state() == BodyState::kComplete &&
+                        !connection.has_buffered_bytes();
   return all_read ? After::kClose : After::kLinger;
 }
 
 void HttpServer::Impl::route(Visit& visit) {
   const RequestHead& head = visit.head;
+  if (answer_preflight(visit)) return;
   std::string allowed;
   for (const Route& route : routes) {
     if (!takes(route, head.path)) continue;
@@ -325,13 +360,24 @@ void HttpServer::Impl::route(Visit& visit) {
   visit.close_after = !head.keep_alive || (!reads_body && head.body != BodyKind::kNone);
 }
 
+/// Without a key: browsers send none with it.
+bool HttpServer::Impl::answer_preflight(Visit& visit) const {
+  const RequestHead& head = visit.head;
+  if (!options.cors.is_preflight(head.method, head.fields)) return false;
+  visit.answer.status = kNoContent;
+  options.cors.append_preflight_fields(head.fields, visit.answer.headers);
+  visit.answered = true;
+  visit.close_after = !head.keep_alive || head.body != BodyKind::kNone;
+  return true;
+}
+
 bool HttpServer::Impl::reject_before_body(Visit& visit) {
   const RequestHead& head = visit.head;
   const std::string& encoding = head.content_encoding;
   if (auto refusal = ask_admission(visit)) {
     visit.answer = std::move(*refusal);
   } else if (head.body == BodyKind::kLength && head.content_length > options.body_bytes_max) {
-    visit.answer = error_response(body_error(visit, true, false));
+    visit.answer = error_response(body_error(visit, BodyState::kTooLarge));
   } else if (!encoding.empty() && encoding != "gzip" && encoding != "deflate" && encoding != "br") {
     visit.answer =
         error_response(http_error(ErrorKind::kUnsupportedMediaType,
@@ -351,51 +397,50 @@ std::optional<HttpResponse> HttpServer::Impl::ask_admission(const Visit& visit) 
   }
 }
 
-HttpResponse HttpServer::Impl::receive_and_answer(Visit& visit,
-                                                  const httplib::ContentReader& reader) {
+HttpResponse HttpServer::Impl::decode_and_answer(Visit& visit,
+                                                 const httplib::ContentReader& reader) {
   std::string body;
-  bool too_large = false;
-  bool overloaded = false;
-  BodyBudget::Share share(body_budget);
-  const bool received = reader([&](const char* data, size_t size) {
-    // Content that decodes to nothing counts as sent: a body of such blocks would never end.
-    too_large = size > options.body_bytes_max - body.size() ||
-                visit.framing.content_bytes() > options.body_bytes_max;
-    if (too_large) return false;
-    overloaded = !share.grow(size);
-    if (overloaded) return false;
-    body.append(data, size);
-    return true;
+  BodyState state = BodyState::kComplete;
+  const bool decoded = reader([&](const char* data, size_t size) {
+    if (size > options.body_bytes_max - body.size()) {
+      state = BodyState::kTooLarge;
+    } else if (!visit.receiver.share().grow(size)) {
+      state = BodyState::kOverloaded;
+    } else {
+      body.append(data, size);
+    }
+    return state == BodyState::kComplete;
   });
-  const bool complete = received && visit.framing.complete();
-  if (!complete || loop.stopping()) visit.close_after = true;
-  if (!complete) return error_response(body_error(visit, too_large, overloaded));
+  if (!decoded && state == BodyState::kComplete) state = BodyState::kMalformed;
+  if (state != BodyState::kComplete) return error_response(body_error(visit, state));
+  visit.receiver.take_content();
   return call_handler(visit, std::move(body));
 }
 
-ApiError HttpServer::Impl::body_error(const Visit& visit, bool too_large, bool overloaded) const {
-  if (too_large) {
-    return http_error(ErrorKind::kPayloadTooLarge,
-                      "the body is larger than " + std::to_string(options.body_bytes_max) +
-                          " bytes (after decoding); send fewer inputs at once");
+ApiError HttpServer::Impl::body_error(const Visit& visit, BodyState state) const {
+  switch (state) {
+    case BodyState::kTooLarge:
+      return http_error(ErrorKind::kPayloadTooLarge,
+                        "the body is larger than " + std::to_string(options.body_bytes_max) +
+                            " bytes (after decoding); send fewer inputs at once");
+    case BodyState::kOverloaded:
+      return http_error(ErrorKind::kOverloaded,
+                        "the server is reading too many large bodies; try again soon");
+    case BodyState::kTimeout:
+      // Not 408: clients' libraries would send the same slow body again.
+      return http_error(ErrorKind::kInvalidRequest, "the body did not arrive in time");
+    case BodyState::kClosed:
+      return http_error(ErrorKind::kInvalidRequest,
+                        "the connection was closed before the whole body had arrived");
+    case BodyState::kIncomplete:
+    case BodyState::kComplete:
+    case BodyState::kMalformed:
+      break;
   }
-  if (overloaded) {
-    return http_error(ErrorKind::kOverloaded,
-                      "the server is reading too many large bodies; try again soon");
-  }
-  if (visit.receive_status == TransferStatus::kTimeout) {
-    // Not 408: clients' libraries would send the same slow body again.
-    return http_error(ErrorKind::kInvalidRequest, "the body did not arrive in time");
-  }
-  if (visit.receive_status == TransferStatus::kClosed) {
-    return http_error(ErrorKind::kInvalidRequest,
-                      "the connection was closed before the whole body had arrived");
-  }
-  return http_error(ErrorKind::kInvalidRequest, visit.head.content_encoding.empty()
-                                                    ? "the body's chunks are malformed"
-                                                    : "the body is not valid " +
-                                                          visit.head.content_encoding +
-                                                          ", or its chunks are malformed");
+  return http_error(ErrorKind::kInvalidRequest,
+                    visit.receiver.state() == BodyState::kMalformed
+                        ? "the body's chunks are malformed"
+                        : "the body is not valid " + visit.head.content_encoding);
 }
 
 HttpResponse HttpServer::Impl::call_handler(Visit& visit, std::string body) {
@@ -413,8 +458,10 @@ void HttpServer::Impl::write_answer(Visit& visit, httplib::Response& response) c
   visit.response_bytes = visit.answer.body.size();
   response.status = visit.answer.status;
   response.body = std::move(visit.answer.body);
-  response.set_header("Content-Type", visit.answer.content_type);
+  if (visit.answer.status != kNoContent)
+    response.set_header("Content-Type", visit.answer.content_type);
   response.set_header("X-Request-Id", visit.request.id);
+  options.cors.append_answer_fields(visit.request.fields, visit.answer.headers);
   for (const auto& [name, value] : visit.answer.headers) response.set_header(name, value);
 }
 

@@ -2,9 +2,10 @@
 // port in use is an error, bodies counted after decoding, idle connections hold no thread, a
 // vanished client is noticed. The only file that includes httplib.h is http_server.cpp.
 //
-// Accepting, idle connections and heads are ours (connection_loop.h, request_head.h); the library
-// reads and decodes bodies and writes answers. GET requests have threads of their own, so that
-// probes are answered while every other thread waits for the model.
+// Accepting, TLS, idle connections, heads and the arrival of bodies are ours (connection_loop.h,
+// request_head.h, body_receiver.h); the library decodes bodies and writes answers. GET requests
+// have threads of their own, so that probes are answered while every other thread waits for the
+// model.
 //
 // Thread contract: handlers run on many threads at once; stop() may be called from any thread.
 #pragma once
@@ -20,7 +21,9 @@
 #include <variant>
 #include <vector>
 
+#include "server/http/cors.h"
 #include "server/http/header_fields.h"
+#include "server/http/tls.h"
 
 namespace espalier::server {
 
@@ -80,9 +83,13 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 8080;                 // 0: any free one
   size_t body_bytes_max = 32UL << 20U;  // after decoding; beyond: 413
-  size_t threads = 256;                 // requests in progress at once; more wait to be read
+  size_t head_bytes_max = 32UL << 10U;  // request line and header fields; beyond: 431
+  size_t threads = 256;                 // requests in progress at once; more wait to be handled
   size_t idle_seconds_max = 60;         // an idle keep-alive connection is closed after it
   size_t receive_seconds_max = 30;      // a sender that stalls longer is dropped
+  size_t connections_max = SIZE_MAX;    // open at once; more take the places of idle ones
+  std::shared_ptr<const TlsContext> tls = nullptr;  // null: plain HTTP
+  CorsPolicy cors = {};
 };
 
 class HttpServer {

@@ -30,7 +30,7 @@ SOLE_INCLUDERS = {
     "pcre2.h": {"text/split_pattern.cpp"},
 }
 SOLE_PREFIXES = {
-    "openssl/": {"server/access/key_digest.cpp"},
+    "openssl/": {"server/access/key_digest.cpp", "server/http/tls.cpp"},
     "prometheus/": {"server/observe/metrics.cpp"},
     "unicode/": {"text/unicode_normalizer.cpp"},
 }
