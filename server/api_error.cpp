@@ -20,6 +20,7 @@ struct ErrorRow {
 constexpr std::array kErrorTable{
     ErrorRow{ErrorKind::kInvalidRequest, 400, "invalid_request_error"},
     ErrorRow{ErrorKind::kUnauthorized, 401, "authentication_error"},
+    ErrorRow{ErrorKind::kForbidden, 403, "permission_error"},
     ErrorRow{ErrorKind::kNotFound, 404, "not_found_error"},
     ErrorRow{ErrorKind::kModelNotFound, 404, "not_found_error"},
     ErrorRow{ErrorKind::kMethodNotAllowed, 405, "invalid_request_error"},

@@ -14,6 +14,7 @@ namespace espalier::server {
 enum class ErrorKind : uint8_t {
   kInvalidRequest,        // 400: malformed or out of range; `param` names the field
   kUnauthorized,          // 401, with WWW-Authenticate
+  kForbidden,             // 403: a key, but not one for this
   kNotFound,              // 404: no such route
   kModelNotFound,         // 404: no such model
   kMethodNotAllowed,      // 405

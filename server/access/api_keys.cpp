@@ -9,6 +9,8 @@
 namespace espalier::server {
 namespace {
 
+constexpr char kLineForm[] = "NAME KEY [WEIGHT] [admin]";
+constexpr std::string_view kAdmin = "admin";
 constexpr double kWeightMin = 1e-3;
 constexpr double kWeightMax = 1e3;
 
@@ -61,51 +63,72 @@ std::optional<std::string_view> bearer_key(std::string_view authorization) {
 
 }  // namespace
 
-ApiKeys ApiKeys::load(const std::string& file, bool share_across_keys) {
+void ApiKeys::load(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
   in.peek();  // a folder can be opened, but not read
   if (in) text << in.rdbuf();
   if (!in.is_open() || in.bad()) {
     throw std::runtime_error("--api-key-file " + file +
-                             " cannot be read; it must be a file of lines `NAME KEY [WEIGHT]`");
+                             " cannot be read; it must be a file of lines `" + kLineForm + "`");
   }
-  return parse(text.str(), file, share_across_keys);
+  parse(text.str(), file);
 }
 
-ApiKeys ApiKeys::parse(std::string_view text, const std::string& file, bool share_across_keys) {
-  ApiKeys keys;
+void ApiKeys::parse(std::string_view text, const std::string& file) {
+  const size_t before = keys_.size();
   size_t number = 0;
   while (!text.empty()) {
     ++number;
     const auto line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     try {
-      keys.add_line(line, share_across_keys);
+      add_line(line);
     } catch (const std::runtime_error& error) {
       throw std::runtime_error(file + ", line " + std::to_string(number) + ": " + error.what());
     }
   }
-  if (keys.keys_.empty()) {
-    throw std::runtime_error(file +
-                             " holds no key; write one a line, `NAME KEY [WEIGHT]`, or leave "
-                             "--api-key-file out to serve everyone");
+  if (keys_.size() == before) {
+    throw std::runtime_error(file + " holds no key; write one a line, `" + kLineForm +
+                             "`, or leave --api-key-file out to serve everyone");
   }
-  return keys;
 }
 
-void ApiKeys::add_line(std::string_view line, bool share_across_keys) {
+void ApiKeys::add(const std::string& option, std::string_view key, bool admin) {
+  try {
+    add_key(option.substr(option.find_first_not_of('-')) + "-" + std::to_string(keys_.size() + 1),
+            key, 1, admin);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(option + ": " + error.what());
+  }
+}
+
+std::vector<std::string> ApiKeys::names() const {
+  std::vector<std::string> names;
+  for (const Key& key : keys_) names.push_back(key.name);
+  return names;
+}
+
+void ApiKeys::add_line(std::string_view line) {
   const auto name = take_word(line);
   if (name.empty() || name.starts_with('#')) return;
   const auto key = take_word(line);
-  const auto weight = take_word(line);
   if (key.empty())
-    throw std::runtime_error("a line must be `NAME KEY [WEIGHT]`; the key is missing");
-  if (!take_word(line).empty())
-    throw std::runtime_error("a line must be `NAME KEY [WEIGHT]`; there is more behind the weight");
-  if (!can_be_sent(key)) throw std::runtime_error("a key may hold visible ASCII characters alone");
+    throw std::runtime_error(std::string("a line must be `") + kLineForm + "`; the key is missing");
+  auto weight = take_word(line);
+  auto role = take_word(line);
+  if (role.empty() && weight == kAdmin) std::swap(weight, role);
+  if (!take_word(line).empty() || (!role.empty() && role != kAdmin)) {
+    throw std::runtime_error(std::string("a line must be `") + kLineForm +
+                             "`; there is something else behind the weight");
+  }
+  add_key(std::string(name), key, weight.empty() ? 1 : parse_weight(weight), !role.empty());
+}
 
-  Key added{std::string(name), digest_of_key(key), {}};
+void ApiKeys::add_key(std::string name, std::string_view key, double weight, bool admin) {
+  if (key.empty()) throw std::runtime_error("a key may not be empty");
+  if (!can_be_sent(key)) throw std::runtime_error("a key may hold visible ASCII characters alone");
+  Key added{std::move(name), digest_of_key(key), {}};
   for (const Key& other : keys_) {
     if (other.name == added.name)
       throw std::runtime_error("the name `" + added.name + "` occurs twice; give each key its own");
@@ -115,10 +138,11 @@ void ApiKeys::add_line(std::string_view line, bool share_across_keys) {
     }
   }
   const uint64_t number = keys_.size() + 1;
-  added.identity.tenant = share_across_keys ? 0 : number;
+  added.identity.tenant = share_across_keys_ ? 0 : number;
   added.identity.client = number;
+  added.identity.weight = weight;
+  added.identity.admin = admin;
   added.identity.name = added.name;
-  if (!weight.empty()) added.identity.weight = parse_weight(weight);
   keys_.push_back(std::move(added));
 }
 

@@ -13,6 +13,7 @@ struct Identity {
   uint64_t tenant = 0;  // Submission::tenant: who may share prefixes with whom
   uint64_t client = 0;  // Submission::client: who gets a fair share of the machine
   double weight = 1;    // Submission::weight: … of which size
+  bool admin = false;   // may see what goes on, of all clients
   std::string name;     // of the API key, for logs and metrics; empty without keys
 };
 

@@ -17,7 +17,7 @@
 namespace espalier::server {
 namespace {
 
-HttpResponse get_health(const ApiContext& context) {
+HttpResponse get_readiness(const ApiContext& context) {
   if (context.ready()) return json_response(R"({"status":"ok"})");
   HttpResponse response = json_response(R"({"status":"draining"})");
   response.status = 503;
@@ -28,21 +28,23 @@ void append(std::vector<Route> more, std::vector<Route>& routes) {
   for (Route& route : more) routes.push_back(std::move(route));
 }
 
-std::vector<Route> debug_routes(const ApiContext& context) {
-  const BatchRecorder& recorder = *context.recorder;
+/// `get(path, handler)` makes a route of each.
+template <typename Get>
+std::vector<Route> debug_routes(const BatchRecorder* recorder, const Get& get) {
+  if (recorder == nullptr) return {};
   return {
-      guarded_get(context, kTimelinePath,
-                  [&recorder](const HttpRequest&) {
-                    return json_response(timeline_json(recorder.batches(), recorder.started()));
-                  }),
-      guarded_get(context, kTriePath,
-                  [&recorder](const HttpRequest&) {
-                    return text_response("text/plain; charset=utf-8", trie_text(recorder.trie()));
-                  }),
-      guarded_get(context, kTrieSvgPath,
-                  [&recorder](const HttpRequest&) {
-                    return text_response("image/svg+xml", trie_svg(recorder.trie()));
-                  }),
+      get(kTimelinePath,
+          [recorder](const HttpRequest&) {
+            return json_response(timeline_json(recorder->batches(), recorder->started()));
+          }),
+      get(kTriePath,
+          [recorder](const HttpRequest&) {
+            return text_response("text/plain; charset=utf-8", trie_text(recorder->trie()));
+          }),
+      get(kTrieSvgPath,
+          [recorder](const HttpRequest&) {
+            return text_response("image/svg+xml", trie_svg(recorder->trie()));
+          }),
   };
 }
 
@@ -56,14 +58,33 @@ std::vector<Route> api_routes(const ApiContext& context) {
   routes.push_back(guarded_get(context, kStatsPath, [context](const HttpRequest&) {
     return json_response(stats_json(context));
   }));
-  routes.push_back(
-      open_get(kHealthPath, [context](const HttpRequest&) { return get_health(context); }));
-  routes.push_back(open_get(kMetricsPath, [context](const HttpRequest&) {
-    return text_response("text/plain; version=0.0.4; charset=utf-8",
-                         context.metrics->exposition(context.scheduler->queue_depth()));
-  }));
-  if (context.recorder != nullptr) append(debug_routes(context), routes);
+  append(debug_routes(context.recorder,
+                      [&](const char* path, HttpHandler handler) {
+                        return admin_get(context, path, std::move(handler));
+                      }),
+         routes);
   return routes;
+}
+
+std::vector<Route> admin_routes(const ApiContext& context) {
+  const auto readiness = [context](const HttpRequest&) { return get_readiness(context); };
+  return {
+      open_get(kLivePath, [](const HttpRequest&) { return json_response(R"({"status":"ok"})"); }),
+      open_get(kReadyPath, readiness),
+      open_get(kHealthPath, readiness),
+      open_get(kMetricsPath,
+               [context](const HttpRequest&) {
+                 return text_response(
+                     "text/plain; version=0.0.4; charset=utf-8",
+                     context.metrics->exposition(context.scheduler->queue_depth()));
+               }),
+  };
+}
+
+std::vector<Route> open_debug_routes(const ApiContext& context) {
+  return debug_routes(context.recorder, [](const char* path, HttpHandler handler) {
+    return open_get(path, std::move(handler));
+  });
 }
 
 }  // namespace espalier::server

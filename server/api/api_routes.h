@@ -1,4 +1,4 @@
-// All routes of the API.
+// All routes of the API, and those for the operator.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,14 @@
 
 namespace espalier::server {
 
-/// The inference routes, GET /stats, /health and /metrics, and, with a recorder, GET
-/// /debug/timeline, /debug/trie and /debug/trie.svg.
+/// The inference routes and GET /stats; with a recorder, GET /debug/timeline, /debug/trie and
+/// /debug/trie.svg for those who have an admin's key.
 std::vector<Route> api_routes(const ApiContext& context);
+
+/// GET /livez, /readyz, /health and /metrics, for everyone who reaches the port.
+std::vector<Route> admin_routes(const ApiContext& context);
+
+/// With a recorder, the debug routes without a key: for a port that only operators reach.
+std::vector<Route> open_debug_routes(const ApiContext& context);
 
 }  // namespace espalier::server

@@ -150,6 +150,22 @@ Route guarded_get(const ApiContext& context, const char* path, HttpHandler handl
           admission(context, ErrorForm::kOpenAi)};
 }
 
+Route admin_get(const ApiContext& context, const char* path, HttpHandler handler) {
+  Route route = guarded_get(context, path, std::move(handler));
+  route.admission = [context](const HttpRequest& request) -> std::optional<HttpResponse> {
+    const auto identity = identify(context, request);
+    if (!identity) return error_response(identity.error());
+    if (context.api_keys == nullptr || identity->admin) return std::nullopt;
+    ApiError error;
+    error.kind = ErrorKind::kForbidden;
+    error.message =
+        "this needs an admin's key: one of --admin-key, or of a line that ends in `admin`";
+    error.code = "admin_key_required";
+    return error_response(error);
+  };
+  return route;
+}
+
 Route open_get(const char* path, HttpHandler handler) {
   return {"GET", path, guarded(path, ErrorForm::kOpenAi, std::move(handler))};
 }

@@ -32,6 +32,8 @@ Route inference_route(const ApiContext& context, const char* path, ErrorForm err
 
 /// GET `path`, for those who have a key.
 Route guarded_get(const ApiContext& context, const char* path, HttpHandler handler);
+/// GET `path`, for those who have an admin's key; without keys for everyone.
+Route admin_get(const ApiContext& context, const char* path, HttpHandler handler);
 /// GET `path`, for everyone.
 Route open_get(const char* path, HttpHandler handler);
 

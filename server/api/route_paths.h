@@ -25,6 +25,8 @@ inline constexpr char kTeiTokenizePath[] = "/tokenize";
 inline constexpr char kTeiDecodePath[] = "/decode";
 inline constexpr char kTeiInfoPath[] = "/info";
 // Operators'.
+inline constexpr char kLivePath[] = "/livez";
+inline constexpr char kReadyPath[] = "/readyz";
 inline constexpr char kHealthPath[] = "/health";
 inline constexpr char kMetricsPath[] = "/metrics";
 inline constexpr char kStatsPath[] = "/stats";

@@ -112,6 +112,16 @@ class CommandLineParser {
     return added;
   }
 
+  /// An option that may be given several times; environment and file separate by commas.
+  void list(CLI::App* sub, const std::string& name, std::vector<std::string>& values,
+            const std::string& description) {
+    tables_[sub][name] =
+        sub->add_option("--" + name, values,
+                        description + " [environment, by commas: " + environment_name(name) + "]")
+            ->delimiter(',')
+            ->allow_extra_args(false);
+  }
+
   void flag(CLI::App* sub, const std::string& name, bool& value, const std::string& description) {
     tables_[sub][name] = sub->add_flag(
         "--" + name, value, description + " [environment: " + environment_name(name) + "]");
@@ -162,10 +172,17 @@ class CommandLineParser {
     option(sub, "default-prompt-name", o_.default_prompt_name,
            "Prompt of the model to put before texts of requests that name none (`espalier inspect` "
            "lists them); none: the model's own default, usually none");
+    add_transport_options(sub);
+    list(sub, "api-key", o_.api_keys,
+         "Serve only requests with `Authorization: Bearer KEY`; may be given several times. Other "
+         "users of the machine can see it in the list of processes: rather set the environment "
+         "variable (commas between keys), or --api-key-file, where keys have names. None: serve "
+         "everyone");
+    list(sub, "admin-key", o_.admin_keys, "The same for one who may also see --debug-endpoints");
     option(
         sub, "api-key-file", o_.api_key_file,
-        "File of lines `NAME KEY [WEIGHT]`: serve only requests with `Authorization: Bearer KEY`, "
-        "each key its fair share of the machine by weight (1); none: serve everyone");
+        "File of such keys, lines of `NAME KEY [WEIGHT] [admin]`; each key gets its fair share of "
+        "the machine by weight (1)");
     flag(sub, "share-across-keys", o_.share_across_keys,
          "Let requests with different API keys share the computing of common prefixes; without it "
          "no key's timing depends on what another one sends alike");
@@ -186,6 +203,9 @@ class CommandLineParser {
            "Tokens of all inputs of one request at most; more are answered 400. 0: whatever fits "
            "the queue")
         ->check(CLI::Range(size_t{0}, size_t{1} << 32U));
+    option(sub, "max-header-kb", o_.max_header_kb,
+           "Largest request line and header fields together, in KiB; larger ones are answered 431")
+        ->check(CLI::Range(size_t{1}, size_t{1024}));
     option(sub, "request-timeout", o_.request_timeout,
            "Seconds until a waiting request is answered 504; 0: three times what is predicted when "
            "it comes, at least 60 (300 before anything was measured)")
@@ -197,6 +217,22 @@ class CommandLineParser {
     option(sub, "drain-timeout", o_.drain_timeout,
            "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
         ->check(CLI::Range(size_t{0}, size_t{86400}));
+  }
+
+  void add_transport_options(CLI::App* sub) {
+    option(sub, "tls-cert", o_.tls_cert,
+           "PEM file of the server's certificate and those between it and the CA: serve HTTPS "
+           "(TLS 1.2 and 1.3); SIGHUP reads it again. Needs --tls-key");
+    option(sub, "tls-key", o_.tls_key, "PEM file of the certificate's private key");
+    option(
+        sub, "admin-port", o_.admin_port,
+        "TCP port for /livez, /readyz, /health and /metrics, which are gone from --port then, and "
+        "for /debug/* without a key; it has no TLS. 0: none")
+        ->check(CLI::Range(0, 65535));
+    option(sub, "admin-host", o_.admin_host, "Address for --admin-port; none: that of --host");
+    list(sub, "cors-origin", o_.cors_origins,
+         "Origin whose web pages may use the API from a browser (https://app.example.com), or * "
+         "for all; may be given several times. None: no page may");
   }
 
   /// How much may wait, and what a batch takes of it.
@@ -362,8 +398,19 @@ void check_together(Command command, const Options& options) {
   if (command == Command::kRerank && options.query.empty()) {
     throw UsageError("--query is required: the text that the documents are scored against");
   }
-  if (command == Command::kServe && options.share_across_keys && options.api_key_file.empty()) {
-    throw UsageError("--share-across-keys needs --api-key-file: without keys all requests share");
+  if (command == Command::kServe && options.share_across_keys && options.api_key_file.empty() &&
+      options.api_keys.empty() && options.admin_keys.empty()) {
+    throw UsageError(
+        "--share-across-keys needs --api-key-file or --api-key: without keys all requests share");
+  }
+  if (options.tls_cert.empty() != options.tls_key.empty()) {
+    throw UsageError("--tls-cert and --tls-key belong together: give both, or neither");
+  }
+  if (options.admin_port == 0 && !options.admin_host.empty()) {
+    throw UsageError("--admin-host needs --admin-port: without it there is no such port");
+  }
+  if (options.admin_port != 0 && options.admin_port == options.port) {
+    throw UsageError("--admin-port and --port must differ");
   }
   if (!options.prompt_name.empty() && !options.instruction.empty()) {
     throw UsageError("--prompt-name and --instruction exclude each other; give one");

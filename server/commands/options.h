@@ -32,17 +32,25 @@ struct Options {
   size_t max_input_tokens = 0;  // 0: the model's, at most 8 192
 
   // serve
-  std::string default_prompt_name;  // empty: the model's
-  std::string api_key_file;         // empty: everyone is served
+  std::string default_prompt_name;    // empty: the model's
+  std::vector<std::string> api_keys;  // none of these three: everyone is served
+  std::vector<std::string> admin_keys;
+  std::string api_key_file;
   bool share_across_keys = false;
   bool debug_endpoints = false;
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
+  std::string tls_cert;  // empty: plain HTTP
+  std::string tls_key;
+  uint16_t admin_port = 0;  // 0: probes and metrics are on `port`
+  std::string admin_host;   // empty: as `host`
+  std::vector<std::string> cors_origins;
   size_t http_threads = 256;
   size_t tokenizer_threads = 0;  // 0: a quarter of the CPUs that the process may use
   size_t max_body_mb = 32;
   size_t max_request_inputs = 2048;
   size_t max_request_tokens = 0;  // 0: whatever fits the queue
+  size_t max_header_kb = 32;
   size_t max_queue = 16384;
   size_t max_queue_tokens = size_t{1} << 21U;
   size_t max_batch_inputs = 4096;

@@ -1,5 +1,5 @@
 // SIGTERM and SIGINT, taken by one thread instead of interrupting all: the first starts an orderly
-// shutdown, the second ends the process at once.
+// shutdown, the second ends the process at once. SIGHUP, if wanted, reads files again.
 //
 // Thread contract: construct before any other thread is started, so that all of them inherit the
 // mask.
@@ -14,7 +14,8 @@ namespace espalier::commands {
 class ShutdownSignals {
  public:
   /// Until on_signal() is called a signal ends the process at once (nothing has been accepted yet).
-  ShutdownSignals();
+  /// With `takes_hangup` SIGHUP no longer ends the process, but does what on_hangup() says.
+  explicit ShutdownSignals(bool takes_hangup = false);
   /// Calls finish().
   ~ShutdownSignals();
   ShutdownSignals(const ShutdownSignals&) = delete;
@@ -23,6 +24,9 @@ class ShutdownSignals {
   /// `shut_down` runs once, on a thread of its own, when the first signal arrives. Call once.
   void on_signal(std::function<void()> shut_down);
 
+  /// `reload` runs at every SIGHUP, never twice at once; it must not throw.
+  void on_hangup(std::function<void()> reload);
+
   /// Waits for a `shut_down` that has started and takes no signals any more. Call it before what
   /// `shut_down` uses goes away.
   void finish();
@@ -30,7 +34,9 @@ class ShutdownSignals {
  private:
   void wait_for_signals();
 
+  const bool takes_hangup_;
   std::mutex mutex_;
+  std::function<void()> reload_;     // guarded by mutex_
   std::function<void()> shut_down_;  // guarded by mutex_
   std::thread shut_down_thread_;     // started and joined by waiter_
   std::thread waiter_;

@@ -106,6 +106,11 @@ bool Connection::read_available() {
   return true;
 }
 
+bool Connection::has_unread_bytes() const {
+  char byte = 0;
+  return receive(fd(), &byte, 1, MSG_PEEK).status == IoStatus::kOk;
+}
+
 HeadState Connection::head_state() {
   // Empty lines before a request line are allowed (RFC 9112, section 2.2).
   while (buffered_bytes().starts_with("\r\n")) consume(2);

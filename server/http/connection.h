@@ -47,6 +47,8 @@ class Connection {
   /// Reads what the socket holds without waiting, but no more than one head may have. False: the
   /// client has closed it, or it broke.
   bool read_available();
+  /// The socket holds bytes that have not been read.
+  bool has_unread_bytes() const;
   /// Whether a whole request head has been read; see find_head().
   HeadState head_state();
   /// Takes the head out of the buffer: what is there, when it is broken.

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -41,6 +42,12 @@ void add_to(const FileDescriptor& epoll, int fd, uint32_t events) {
 
 void remove_from(const FileDescriptor& epoll, int fd) {
   ::epoll_ctl(epoll.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+/// A client waits to be accepted.
+bool is_readable(const FileDescriptor& listener) {
+  pollfd entry{listener.get(), POLLIN, 0};
+  return ::poll(&entry, 1, 0) > 0;
 }
 
 }  // namespace
@@ -138,9 +145,9 @@ void ConnectionLoop::pause_accepting(bool pause) {
 void ConnectionLoop::accept_waiting() {
   while (true) {
     // One more than there may be can have come in, when there was no room to be made.
-    if (open_connections() > limits_.connections_max && !make_room()) {
-      pause_accepting(true);
-      return;
+    if (open_connections() > limits_.connections_max) {
+      if (!is_readable(listener_)) return;
+      if (!make_room()) return pause_accepting(true);
     }
     FileDescriptor socket(
         ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -153,10 +160,7 @@ void ConnectionLoop::accept_waiting() {
     const bool exhausted =
         errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
     // Any other error is about the one connection that was to be accepted.
-    if (exhausted && !make_room()) {
-      pause_accepting(true);
-      return;
-    }
+    if (exhausted && !make_room()) return pause_accepting(true);
   }
 }
 
@@ -192,8 +196,14 @@ bool ConnectionLoop::make_room() {
   // Several at once: under a flood of connections, looking for the one would be most of the work.
   const size_t count = 1 + idle.size() / kRoomPart;
   std::nth_element(idle.begin(), idle.begin() + static_cast<ptrdiff_t>(count - 1), idle.end());
-  for (size_t i = 0; i < count; ++i) unpark(idle[i].second);
-  return true;
+  bool closed_one = false;
+  for (size_t i = 0; i < count; ++i) {
+    // Its request may have come, and not been looked at yet.
+    if (parked_.at(idle[i].second).connection->has_unread_bytes()) continue;
+    unpark(idle[i].second);
+    closed_one = true;
+  }
+  return closed_one;
 }
 
 void ConnectionLoop::park(std::unique_ptr<Connection> connection) {

@@ -471,7 +471,8 @@ HttpServer::HttpServer(HttpServerOptions options, RequestObserver observer)
 HttpServer::~HttpServer() = default;
 
 uint16_t HttpServer::bind() {
-  impl_->listener = listen_on(impl_->options.host, impl_->options.port);
+  impl_->listener =
+      listen_on(impl_->options.host, impl_->options.port, impl_->options.option_prefix);
   return impl_->listener.port;
 }
 

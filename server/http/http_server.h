@@ -82,6 +82,7 @@ struct HttpExchange {
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 8080;                 // 0: any free one
+  std::string option_prefix = "--";     // of `host` and `port`, for messages about them
   size_t body_bytes_max = 32UL << 20U;  // after decoding; beyond: 413
   size_t head_bytes_max = 32UL << 10U;  // request line and header fields; beyond: 431
   size_t threads = 256;                 // requests in progress at once; more wait to be handled

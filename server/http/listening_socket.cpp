@@ -20,7 +20,7 @@ struct AddressListDeleter {
 };
 using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
 
-AddressList resolve(const std::string& host, uint16_t port) {
+AddressList resolve(const std::string& host, uint16_t port, const std::string& prefix) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
@@ -29,21 +29,24 @@ AddressList resolve(const std::string& host, uint16_t port) {
                                     std::to_string(port).c_str(), &hints, &list);
   if (failure != 0) {
     throw std::runtime_error("cannot listen on host \"" + host + "\": " + ::gai_strerror(failure) +
-                             "; --host takes an address of this machine such as 127.0.0.1, or "
+                             "; " + prefix +
+                             "host takes an address of this machine such as 127.0.0.1, or "
                              "0.0.0.0 for all");
   }
   return AddressList(list);
 }
 
-std::string failure_message(const std::string& host, uint16_t port, int error) {
+std::string failure_message(const std::string& host, uint16_t port, const std::string& prefix,
+                            int error) {
   std::string message =
       "cannot listen on " + host + ":" + std::to_string(port) + ": " + std::strerror(error);
   if (error == EADDRINUSE) {
-    message += "; stop the server that uses this port, or choose another one with --port";
+    message +=
+        "; stop the server that uses this port, or choose another one with " + prefix + "port";
   } else if (error == EACCES) {
-    message += "; ports below 1024 need a privilege, choose another one with --port";
+    message += "; ports below 1024 need a privilege, choose another one with " + prefix + "port";
   } else if (error == EADDRNOTAVAIL) {
-    message += "; --host takes an address of this machine, or 0.0.0.0 for all";
+    message += "; " + prefix + "host takes an address of this machine, or 0.0.0.0 for all";
   }
   return message;
 }
@@ -78,8 +81,9 @@ FileDescriptor try_listen(const addrinfo& address) {
 
 }  // namespace
 
-ListeningSocket listen_on(const std::string& host, uint16_t port) {
-  const AddressList addresses = resolve(host, port);
+ListeningSocket listen_on(const std::string& host, uint16_t port,
+                          const std::string& option_prefix) {
+  const AddressList addresses = resolve(host, port, option_prefix);
   int error = EADDRNOTAVAIL;
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     FileDescriptor fd = try_listen(*address);
@@ -91,7 +95,7 @@ ListeningSocket listen_on(const std::string& host, uint16_t port) {
     // The next address would listen beside a server that clients may reach by the same name.
     if (error == EADDRINUSE) break;
   }
-  throw std::runtime_error(failure_message(host, port, error));
+  throw std::runtime_error(failure_message(host, port, option_prefix, error));
 }
 
 }  // namespace espalier::server

@@ -76,7 +76,7 @@ const char* reason_of(const std::string& route, int status) {
     case 429:
       return kQueueFull;
     case 503:  // also what GET /health answers while draining, which is no request turned away
-      return route == kHealthPath ? nullptr : kShuttingDown;
+      return route == kHealthPath || route == kReadyPath ? nullptr : kShuttingDown;
     case 504:
       return kDeadline;
     default:
@@ -183,7 +183,7 @@ struct Metrics::Impl {
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
   // Present with zero before the first request: a rate over a missing series is no rate.
-  for (const char* route : {kEmbeddingsPath, kRerankPath, kModelsPath, kHealthPath, kMetricsPath}) {
+  for (const char* route : {kEmbeddingsPath, kRerankPath, kModelsPath, kLivePath, kReadyPath, kHealthPath, kMetricsPath}) {
     impl_->requests.Add({{"route", route}, {"status", "200"}});
     impl_->request_seconds.Add({{"route", route}}, duration_buckets());
   }

@@ -179,6 +179,37 @@ TEST_F(OptionsTest, TokenizerThreadsAreCountedAutomaticallyUnlessSet) {
   EXPECT_EQ(parse({"serve", "--tokenizer-threads", "9999"}).exit_code, 2);
 }
 
+TEST_F(OptionsTest, CertificateAndKeyBelongTogether) {
+  for (const char* option : {"--tls-cert", "--tls-key"}) {
+    const auto line = parse({"serve", option, "file.pem"});
+    EXPECT_EQ(line.exit_code, 2);
+    EXPECT_THAT(line.text, AllOf(HasSubstr("--tls-cert"), HasSubstr("--tls-key")));
+  }
+  EXPECT_FALSE(parse({"serve", "--tls-cert", "a", "--tls-key", "b"}).exit_code);
+}
+
+TEST_F(OptionsTest, AdminPortIsAnotherOne) {
+  EXPECT_EQ(parse({"serve"}).options.admin_port, 0);
+  EXPECT_EQ(parse({"serve", "--port", "81", "--admin-port", "81"}).exit_code, 2);
+  EXPECT_EQ(parse({"serve", "--admin-host", "127.0.0.2"}).exit_code, 2);
+  const auto line = parse({"serve", "--admin-port", "82", "--admin-host", "127.0.0.2"});
+  EXPECT_EQ(line.options.admin_port, 82);
+  EXPECT_EQ(line.options.admin_host, "127.0.0.2");
+}
+
+TEST_F(OptionsTest, OriginsAreAList) {
+  const std::vector<std::string> two{"https://a.example", "http://localhost:3000"};
+  EXPECT_TRUE(parse({"serve"}).options.cors_origins.empty());
+  EXPECT_EQ(parse({"serve", "--cors-origin", two[0], "--cors-origin", two[1]}).options.cors_origins,
+            two);
+  write_file("cors-origin = \"https://a.example,http://localhost:3000\"\n");
+  EXPECT_EQ(parse({"serve", "--config", file_}).options.cors_origins, two);
+  environment_["ESPALIER_CORS_ORIGIN"] = "*";
+  EXPECT_EQ(parse({"serve", "--config", file_}).options.cors_origins,
+            std::vector<std::string>{"*"});
+  EXPECT_EQ(parse({"serve", "--cors-origin", two[0]}).options.cors_origins.size(), 1U);
+}
+
 TEST_F(OptionsTest, VersionIsPrinted) {
   const auto line = parse({"--version"});
   EXPECT_EQ(line.exit_code, 0);

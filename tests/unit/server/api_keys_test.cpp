@@ -12,7 +12,9 @@ using testing::HasSubstr;
 using testing::Not;
 
 ApiKeys keys_of(const std::string& text, bool share = false) {
-  return ApiKeys::parse(text, "keys.txt", share);
+  ApiKeys keys(share);
+  keys.parse(text, "keys.txt");
+  return keys;
 }
 
 std::string refusal_of(const std::string& text) {
@@ -71,6 +73,34 @@ TEST(ApiKeys, MistakesNameFileLineAndMendButNeverTheKey) {
         << weight;
 }
 
+TEST(ApiKeys, LinesThatEndInAdminAreAdmins) {
+  const auto keys = keys_of("shop abc 2\nops def admin\nboss ghi 3 admin");
+  EXPECT_FALSE(keys.identify("Bearer abc")->admin);
+  EXPECT_TRUE(keys.identify("Bearer def")->admin);
+  EXPECT_TRUE(keys.identify("Bearer ghi")->admin);
+  EXPECT_EQ(keys.identify("Bearer ghi")->weight, 3);
+  EXPECT_EQ(keys.identify("Bearer def")->name, "ops");
+  EXPECT_THAT(refusal_of("a k admin 3"), HasSubstr("number from"));
+  EXPECT_THAT(refusal_of("a k 1 root"), HasSubstr("behind the weight"));
+}
+
+TEST(ApiKeys, OnesOfOptionsAreNamedAfterThem) {
+  auto keys = keys_of("shop abc");
+  keys.add("--api-key", "c2VjcmV0==", false);
+  keys.add("--admin-key", "boss", true);
+  EXPECT_THAT(keys.names(), testing::ElementsAre("shop", "api-key-2", "admin-key-3"));
+  EXPECT_EQ(keys.identify("Bearer c2VjcmV0==")->name, "api-key-2");
+  EXPECT_TRUE(keys.identify("Bearer boss")->admin);
+  for (const char* wrong : {"", "two words", "abc"}) {
+    try {
+      keys.add("--api-key", wrong, false);
+      FAIL() << wrong;
+    } catch (const std::runtime_error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("--api-key: "));
+    }
+  }
+}
+
 TEST(ApiKeys, FileWithoutAnyKeyIsRefused) {
   EXPECT_THAT(refusal_of(""), HasSubstr("keys.txt holds no key"));
   EXPECT_THAT(refusal_of("# none yet\n\n"), HasSubstr("holds no key"));
@@ -79,7 +109,7 @@ TEST(ApiKeys, FileWithoutAnyKeyIsRefused) {
 TEST(ApiKeys, FileThatCannotBeReadIsNamed) {
   for (const std::string file : {"/nonexistent/keys", "/"}) {
     try {
-      ApiKeys::load(file, false);
+      ApiKeys(false).load(file);
       FAIL() << file;
     } catch (const std::runtime_error& error) {
       EXPECT_THAT(error.what(), HasSubstr("--api-key-file " + file));

@@ -15,12 +15,25 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
+ApiKeys keys_of(const std::string& lines) {
+  ApiKeys keys(false);
+  keys.parse(lines, "keys");
+  return keys;
+}
+
 class Routes : public testing::Test {
  protected:
   Routes()
       : scheduler_({&forward_pass_}, {}, &metrics_),
         service_(fake_served_model(), scheduler_),
-        routes_(api_routes(context())) {}
+        routes_(all_routes(context())) {}
+
+  /// As without a port of their own for probes.
+  static std::vector<Route> all_routes(const ApiContext& context) {
+    auto routes = api_routes(context);
+    for (Route& route : admin_routes(context)) routes.push_back(std::move(route));
+    return routes;
+  }
 
   ApiContext context(const InferenceService& service) {
     ApiContext context;
@@ -100,12 +113,13 @@ TEST_F(Routes, BodiesThatAreNotJsonAre415WithTheMend) {
 }
 
 TEST_F(Routes, WithKeysOnlyTheProbesAreOpen) {
-  const auto keys = ApiKeys::parse("shop secret", "keys", false);
+  const auto keys = keys_of("shop secret\n");
   auto guarded = context();
   guarded.api_keys = &keys;
   HttpRequest request;
-  for (const Route& route : api_routes(guarded)) {
-    const bool open = route.path == kHealthPath || route.path == kMetricsPath;
+  for (const Route& route : all_routes(guarded)) {
+    const bool open = route.path == kLivePath || route.path == kReadyPath ||
+                      route.path == kHealthPath || route.path == kMetricsPath;
     EXPECT_EQ(!route.admission, open) << route.path;
     if (open) continue;
     request.fields = HeaderFields();
@@ -139,20 +153,26 @@ TEST_F(Routes, TimeoutThatIsNoNumberIs400BeforeTheBodyIsRead) {
   EXPECT_FALSE(routes_.front().admission(request));
 }
 
-TEST_F(Routes, DebugEndpointsAreThereOnlyWithARecorderAndNeedAKey) {
+TEST_F(Routes, DebugEndpointsAreThereOnlyWithARecorderAndNeedAnAdminsKey) {
   EXPECT_THROW(call(kTriePath), std::out_of_range);
   const BatchRecorder recorder;
-  const auto keys = ApiKeys::parse("shop secret", "keys", false);
+  const auto keys = keys_of("shop secret\nops hidden admin\n");
   auto debugged = context();
   debugged.recorder = &recorder;
   debugged.api_keys = &keys;
-  routes_ = api_routes(debugged);
+  routes_ = all_routes(debugged);
   EXPECT_EQ(call(kTimelinePath).content_type, "application/json");
   EXPECT_THAT(call(kTriePath).body, HasSubstr("no batch has run yet"));
   EXPECT_EQ(call(kTrieSvgPath).content_type, "image/svg+xml");
   for (const Route& route : routes_) {
     if (route.path.starts_with("/debug")) {
       EXPECT_EQ(route.admission({})->status, 401);
+      HttpRequest request;
+      request.fields.add("authorization", "Bearer secret");
+      EXPECT_EQ(route.admission(request)->status, 403);
+      request.fields = HeaderFields();
+      request.fields.add("authorization", "Bearer hidden");
+      EXPECT_FALSE(route.admission(request));
     }
   }
 }
@@ -177,12 +197,28 @@ TEST_F(Routes, ExceptionInAHandlerIs500WithoutItsText) {
   EXPECT_THAT(response.body, testing::Not(HasSubstr("secret")));
 }
 
-TEST_F(Routes, HealthTellsOfTheDrain) {
-  EXPECT_EQ(call_json(kHealthPath, ""), json({{"status", "ok"}}));
-  ready_ = false;
-  const auto response = call(kHealthPath);
-  EXPECT_EQ(response.status, 503);
-  EXPECT_EQ(json::parse(response.body), json({{"status", "draining"}}));
+TEST_F(Routes, ReadinessTellsOfTheDrainAndLivenessDoesNot) {
+  for (const char* path : {kReadyPath, kHealthPath}) {
+    ready_ = true;
+    EXPECT_EQ(call_json(path, ""), json({{"status", "ok"}}));
+    ready_ = false;
+    const auto response = call(path);
+    EXPECT_EQ(response.status, 503);
+    EXPECT_EQ(json::parse(response.body), json({{"status", "draining"}}));
+  }
+  EXPECT_EQ(call_json(kLivePath, ""), json({{"status", "ok"}}));
+}
+
+TEST_F(Routes, OnTheAdminPortNothingNeedsAKey) {
+  const BatchRecorder recorder;
+  const auto keys = keys_of("shop secret\n");
+  auto guarded = context();
+  guarded.recorder = &recorder;
+  guarded.api_keys = &keys;
+  EXPECT_EQ(admin_routes(guarded).size(), 4U);
+  EXPECT_EQ(open_debug_routes(guarded).size(), 3U);
+  for (const auto& routes : {admin_routes(guarded), open_debug_routes(guarded)})
+    for (const Route& route : routes) EXPECT_FALSE(route.admission) << route.path;
 }
 
 TEST_F(Routes, OneModelIsAskedForByItsName) {
