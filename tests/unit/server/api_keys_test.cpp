@@ -80,7 +80,7 @@ TEST(ApiKeys, LinesThatEndInAdminAreAdmins) {
   EXPECT_TRUE(keys.identify("Bearer ghi")->admin);
   EXPECT_EQ(keys.identify("Bearer ghi")->weight, 3);
   EXPECT_EQ(keys.identify("Bearer def")->name, "ops");
-  EXPECT_THAT(refusal_of("a k admin 3"), HasSubstr("number from"));
+  EXPECT_THAT(refusal_of("a k admin 3"), HasSubstr("behind the weight"));
   EXPECT_THAT(refusal_of("a k 1 root"), HasSubstr("behind the weight"));
 }
 
