@@ -97,6 +97,13 @@ def golden():
         return json.load(file)
 
 
+def free_port():
+    """A TCP port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Reply:
     """An answer: status, headers (lower-case names) and body bytes."""
 
@@ -162,7 +169,7 @@ class Server:
     def _read_log(self):
         for line in self.process.stderr:
             self.log.append(line)
-            ready = re.search(r" is ready at http://\S*:(\d+)\s*$", line)
+            ready = re.search(r" is ready at https?://\S*:(\d+)\s*$", line)
             if ready:
                 self.port = int(ready.group(1))
                 self._ready.set()
@@ -327,6 +334,7 @@ class EspalierTest(unittest.TestCase):
         error = body["error"]
         self.assertEqual(set(error), {"message", "type", "param", "code"})
         self.assertEqual(body["detail"], error["message"])
+        self.assertEqual(body["message"], error["message"])
         self.assertTrue(error["message"])
         self.assertTrue(error["type"])
         self.assertEqual(error["param"], param, reply)
