@@ -55,6 +55,16 @@ class ServingTest(unittest.TestCase):
         self.assertAlmostEqual(synthetic["modes"]["trie"]["rows"], rows, delta=0.05 * rows)
 
 
+class IdleConnectionsTest(unittest.TestCase):
+    def test_both_kinds_of_rounds_are_timed_and_their_answers_compared(self):
+        report = run_bench("idle_connections.py", "--idle", 60, "--slow", 6, "--rounds", 2, "--requests", 30, "--rest", 1,
+                           "--no-targets")
+        for kind in ("alone", "crowded"):
+            self.assertEqual(report["kinds"][kind]["requests"], 60)
+            self.assertLessEqual(report["kinds"][kind]["median_seconds"], report["kinds"][kind]["p99_seconds"])
+        self.assertLess(report["cpu_share_at_rest"], 0.5)
+
+
 class WorkloadTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
