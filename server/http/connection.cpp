@@ -144,23 +144,55 @@ void Connection::shrink() {
   if (buffer_.empty() && buffer_.capacity() > kKeptBytes) std::string().swap(buffer_);
 }
 
-TransferStatus Connection::write(std::string_view bytes, TransferClock& clock) {
-  while (!bytes.empty()) {
-    const auto [status, count] = tls_ != nullptr ? tls_->write(bytes) : send_some(fd(), bytes);
-    if (status == IoStatus::kOk) {
-      bytes.remove_prefix(count);
-      clock.moved(count);
-      continue;
-    }
-    // To read before it can write is what only a renegotiation needs, which there is none of.
-    if (status != IoStatus::kWantWrite) return TransferStatus::kClosed;
-    const auto left = clock.time_left();
+IoResult Connection::write_some(std::string_view bytes) {
+  auto [status, count] = tls_ != nullptr ? tls_->write(bytes) : send_some(fd(), bytes);
+  // To read before it can write is what only a renegotiation needs, which there is none of.
+  if (status == IoStatus::kWantRead) status = IoStatus::kClosed;
+  return {status, count};
+}
+
+TransferStatus Connection::write(std::string_view bytes, BodyBudget& budget,
+                                 std::chrono::seconds stall_max) {
+  while (!has_unsent() && !bytes.empty()) {
+    const auto [status, count] = write_some(bytes);
+    if (status == IoStatus::kClosed) return TransferStatus::kClosed;
+    if (status == IoStatus::kWantWrite) break;
+    bytes.remove_prefix(count);
+  }
+  if (bytes.empty()) return TransferStatus::kOk;
+  if (!unsent_share_) unsent_share_.emplace(budget);
+  if (!send_clock_) send_clock_.emplace(stall_max);
+  const bool has_room = unsent_share_->grow(bytes.size());
+  unsent_.append(bytes);  // in memory already: with the thread waiting, it is there twice
+  if (has_room) return TransferStatus::kOk;
+  while (true) {
+    const IoStatus status = send_unsent();
+    if (status == IoStatus::kOk) return TransferStatus::kOk;
+    if (status == IoStatus::kClosed) return TransferStatus::kClosed;
+    const auto left = send_time_left();
     if (left.count() == 0) return TransferStatus::kTimeout;
     pollfd entry{fd(), POLLOUT, 0};
     // A signal only ends the wait early.
     ::poll(&entry, 1, static_cast<int>(left.count()));
   }
-  return TransferStatus::kOk;
+}
+
+IoStatus Connection::send_unsent() {
+  while (has_unsent()) {
+    const auto [status, count] = write_some(std::string_view(unsent_).substr(sent_));
+    if (status != IoStatus::kOk) return status;
+    sent_ += count;
+    send_clock_->moved(count);
+  }
+  std::string().swap(unsent_);
+  sent_ = 0;
+  unsent_share_.reset();
+  send_clock_.reset();
+  return IoStatus::kOk;
+}
+
+std::chrono::milliseconds Connection::send_time_left() const {
+  return send_clock_ ? send_clock_->time_left() : std::chrono::milliseconds(0);
 }
 
 bool Connection::peer_gone() const {

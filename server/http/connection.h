@@ -8,9 +8,11 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "server/http/body_budget.h"
 #include "server/http/file_descriptor.h"
 #include "server/http/io_result.h"
 #include "server/http/request_head.h"
@@ -61,8 +63,14 @@ class Connection {
   /// Gives back memory that nothing is in.
   void shrink();
 
-  /// All of `bytes`, waiting within `clock`.
-  TransferStatus write(std::string_view bytes, TransferClock& clock);
+  /// Sends what the socket takes of `bytes` and keeps the rest, which counts in `budget`, for
+  /// send_unsent(). Only if that has no room for it waits for the client, within `stall_max`.
+  TransferStatus write(std::string_view bytes, BodyBudget& budget, std::chrono::seconds stall_max);
+  bool has_unsent() const { return sent_ < unsent_.size(); }
+  /// Goes on without waiting. kOk: everything has been sent.
+  IoStatus send_unsent();
+  /// When the client must have read more; zero when it is too late.
+  std::chrono::milliseconds send_time_left() const;
 
   /// The client has closed its side. A client that only half-closes (`nc -N`) counts as gone, too:
   /// the two look the same, and in an overload most are clients that gave up.
@@ -76,12 +84,17 @@ class Connection {
   /// Drops what has come. False: the client has closed its side, too.
   bool discard_available();
 
+  /// What comes when everything has been sent.
+  enum class Next : uint8_t { kRequest, kLinger, kClose };
+  Next next = Next::kRequest;
   /// Requests answered on this connection.
   size_t answered = 0;
   /// The request whose body has not arrived whole; null between requests.
   std::unique_ptr<PendingRequest> pending;
 
  private:
+  IoResult write_some(std::string_view bytes);
+
   FileDescriptor socket_;
   std::unique_ptr<TlsSession> tls_;  // goes before the socket does
   const size_t head_bytes_max_;
@@ -90,8 +103,12 @@ class Connection {
   bool refused_plain_text_ = false;
   bool lingering_ = false;
   std::string buffer_;
-  size_t start_ = 0;         // bytes of buffer_ that are used up
-  size_t head_scanned_ = 0;  // of buffered_bytes(), by find_head()
+  std::string unsent_;  // from sent_ on
+  size_t sent_ = 0;
+  std::optional<BodyBudget::Share> unsent_share_;
+  std::optional<TransferClock> send_clock_;  // while there is something unsent
+  size_t start_ = 0;                         // bytes of buffer_ that are used up
+  size_t head_scanned_ = 0;                  // of buffered_bytes(), by find_head()
 };
 
 }  // namespace espalier::server

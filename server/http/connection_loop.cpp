@@ -210,13 +210,16 @@ void ConnectionLoop::park(std::unique_ptr<Connection> connection) {
   const int fd = connection->fd();
   connection->shrink();
   epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;
+  event.events = connection->has_unsent() ? uint32_t{EPOLLOUT} : EPOLLIN | EPOLLRDHUP;
   event.data.fd = fd;
   // The kernel has no room for one more: this connection is dropped, the others live on.
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return;
   const auto now = SteadyClock::now();
   Parked parked{std::move(connection), Phase::kHead, now, now + limits_.idle_max};
-  if (parked.connection->is_lingering()) {
+  if (parked.connection->has_unsent()) {
+    parked.phase = Phase::kSending;
+    parked.closes_at = now + parked.connection->send_time_left();
+  } else if (parked.connection->is_lingering()) {
     parked.phase = Phase::kLingering;
     parked.closes_at = now + kLingerMax;
   } else if (parked.connection->in_handshake()) {
@@ -244,6 +247,8 @@ void ConnectionLoop::on_event(int fd) {
       return on_head(parked);
     case Phase::kBody:
       return on_body(parked);
+    case Phase::kSending:
+      return on_writable(parked);
     case Phase::kLingering:
       if (!parked.connection->discard_available()) unpark(fd);
       return;
@@ -303,6 +308,21 @@ void ConnectionLoop::on_body(Parked& parked) {
   }
 }
 
+void ConnectionLoop::on_writable(Parked& parked) {
+  const int fd = parked.connection->fd();
+  const IoStatus status = parked.connection->send_unsent();
+  if (status == IoStatus::kWantWrite) {
+    parked.closes_at = SteadyClock::now() + parked.connection->send_time_left();
+    return;
+  }
+  if (status != IoStatus::kOk || parked.connection->next == Connection::Next::kClose)
+    return unpark(fd);
+  if (parked.connection->next == Connection::Next::kLinger) parked.connection->begin_lingering();
+  auto node = parked_.extract(fd);
+  remove_from(epoll_, fd);
+  park(std::move(node.mapped().connection));
+}
+
 void ConnectionLoop::watch(int fd, uint32_t events) {
   epoll_event event{};
   event.events = events;
@@ -356,7 +376,7 @@ void ConnectionLoop::begin_drain() {
     const auto found = parked_.find(fd);
     if (found == parked_.end()) continue;
     Parked& parked = found->second;
-    if (parked.phase == Phase::kBody || parked.phase == Phase::kLingering) continue;
+    if (parked.phase != Phase::kHead && parked.phase != Phase::kHandshake) continue;
     const bool idle =
         parked.phase == Phase::kHead && !parked.has_partial_head && parked.connection->answered > 0;
     if (idle) {

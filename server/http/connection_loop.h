@@ -47,8 +47,8 @@ class ConnectionLoop {
   void stop();
   bool stopping() const { return stopping_.load(); }
 
-  /// A dispatched connection that waits for its next request, for the rest of its pending one, or,
-  /// lingering, for its client to read and go.
+  /// A dispatched connection that waits for its next request, for the rest of its pending one, for
+  /// its client to read what is unsent, or, lingering, for it to go.
   void give_back(std::unique_ptr<Connection> connection);
   /// A dispatched connection has been closed.
   void closed();
@@ -58,6 +58,7 @@ class ConnectionLoop {
     kHandshake,
     kHead,
     kBody,
+    kSending,
     kLingering,
   };
   struct Parked {
@@ -81,6 +82,7 @@ class ConnectionLoop {
   void on_head_bytes(Parked& parked);
   void on_head(Parked& parked);
   void on_body(Parked& parked);
+  void on_writable(Parked& parked);
   void watch(int fd, uint32_t events);
   void dispatch(int fd);
   void unpark(int fd);

@@ -36,11 +36,12 @@ ApiError http_error(ErrorKind kind, std::string message) {
 /// One request, from its head to its answer.
 struct Visit final : PendingRequest {
   Visit(Connection& connection_in, RequestHead head_in, const HttpServerOptions& options,
-        BodyBudget& budget)
+        BodyBudget& budget, BodyBudget& send_budget_in)
       : PendingRequest(head_in, options.body_bytes_max,
                        std::chrono::seconds(options.receive_seconds_max), budget),
         connection(connection_in),
         head(std::move(head_in)),
+        send_budget(send_budget_in),
         stall_max(options.receive_seconds_max) {}
 
   /// The library decodes the body, which has arrived whole.
@@ -50,13 +51,13 @@ struct Visit final : PendingRequest {
 
   Connection& connection;  // which owns this while the body comes
   RequestHead head;
+  BodyBudget& send_budget;
   std::chrono::seconds stall_max;
   const Route* route = nullptr;
   HttpRequest request;  // for `route`, its body last
   HttpResponse answer;  // also before the body is read, if `answered`
   bool answered = false;
   bool head_was_sound = true;
-  std::optional<TransferClock> send_clock;
   size_t response_bytes = 0;
   bool send_failed = false;
   bool close_after = false;
@@ -85,7 +86,7 @@ bool takes(const Route& route, std::string_view path) {
 }
 
 /// What becomes of a connection that a thread is done with.
-enum class After : uint8_t { kKeep, kAwaitBody, kClose, kLinger };
+enum class After : uint8_t { kKeep, kAwaitBody, kLinger, kClose, kAbandon };
 
 /// The library hands its request to our handlers, but nothing of ours: they run on the thread that
 /// entered it, where this is set.
@@ -123,8 +124,7 @@ class VisitStream final : public httplib::Stream {
 
   ssize_t write(const char* from, size_t size) override {
     if (visit_.send_failed) return -1;
-    if (!visit_.send_clock) visit_.send_clock.emplace(visit_.stall_max);
-    const auto status = visit_.connection.write({from, size}, *visit_.send_clock);
+    const auto status = visit_.connection.write({from, size}, visit_.send_budget, visit_.stall_max);
     visit_.send_failed = status != TransferStatus::kOk;
     return visit_.send_failed ? -1 : static_cast<ssize_t>(size);
   }
@@ -171,6 +171,7 @@ struct HttpServer::Impl {
       : options(std::move(options_in)),
         observer(std::move(observer_in)),
         body_budget(kLargestBodiesAtOnce * options.body_bytes_max),
+        unsent_budget(kLargestBodiesAtOnce * options.body_bytes_max),
         loop({.idle_max = std::chrono::seconds(options.idle_seconds_max),
               .head_max = std::chrono::seconds(options.receive_seconds_max),
               .head_bytes_max = options.head_bytes_max,
@@ -199,6 +200,7 @@ struct HttpServer::Impl {
   RequestObserver observer;
   std::vector<Route> routes;
   BodyBudget body_budget;
+  BodyBudget unsent_budget;  // of answers that their clients do not read
   RequestCodec codec;
   ListeningSocket listener;
   ConnectionLoop loop;
@@ -253,14 +255,18 @@ void HttpServer::Impl::dispatch(std::unique_ptr<Connection> connection) {
 }
 
 void HttpServer::Impl::serve_one(std::unique_ptr<Connection> connection) {
-  After after = After::kClose;
+  After after = After::kAbandon;
   try {
     after = handle(*connection);
   } catch (...) {
-    after = After::kClose;  // no memory, not even to say so: the client sees a closed connection
+    after = After::kAbandon;  // no memory, not even to say so: the client sees a closed connection
   }
-  if (after == After::kLinger) connection->begin_lingering();
-  if (after == After::kClose) {
+  const bool all_sent = !connection->has_unsent();
+  if (after == After::kLinger && all_sent) connection->begin_lingering();
+  connection->next = after == After::kClose    ? Connection::Next::kClose
+                     : after == After::kLinger ? Connection::Next::kLinger
+                                               : Connection::Next::kRequest;
+  if (after == After::kAbandon || (after == After::kClose && all_sent)) {
     connection.reset();
     loop.closed();
   } else {
@@ -284,7 +290,7 @@ void HttpServer::Impl::begin(Connection& connection) {
                         ErrorKind::kInvalidRequest, "this port speaks TLS alone: use https://")))
                   : parse_request_head(connection.take_head(), options.head_bytes_max);
   auto owned = std::make_unique<Visit>(connection, head ? std::move(*head) : RequestHead{}, options,
-                                       body_budget);
+                                       body_budget, unsent_budget);
   Visit& visit = *owned;
   visit.request = request_without_body(visit, received_at);
   if (head) {
@@ -299,8 +305,8 @@ void HttpServer::Impl::begin(Connection& connection) {
   const bool waits_for_us = visit.head.expects_continue && !connection.has_buffered_bytes() &&
                             visit.receiver.state() == BodyState::kIncomplete;
   if (visit.answered || !waits_for_us) return;
-  TransferClock clock(visit.stall_max);
-  connection.write("HTTP/1.1 100 Continue\r\n\r\n", clock);  // a failure shows in the next read
+  // A failure shows in the next read.
+  connection.write("HTTP/1.1 100 Continue\r\n\r\n", unsent_budget, visit.stall_max);
 }
 
 After HttpServer::Impl::finish(Visit& visit) {
@@ -326,7 +332,7 @@ After HttpServer::Impl::finish(Visit& visit) {
             .request_bytes = visit.receiver.content_bytes(),
             .response_bytes = visit.response_bytes,
             .log = visit.answer.log});
-  if (visit.send_failed) return After::kClose;
+  if (visit.send_failed) return After::kAbandon;
   if (!visit.close_after) return After::kKeep;
   const bool all_read = visit.head_was_sound && visit.receiver.state() == BodyState::kComplete &&
                         !connection.has_buffered_bytes();

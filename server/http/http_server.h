@@ -73,7 +73,7 @@ struct HttpExchange {
   const std::string& route;    // Route::path, or kOtherRoute
   const HttpRequest& request;  // its body may be gone; nothing but an id if its head was broken
   int status = 200;
-  double seconds = 0;         // from the head's arrival to the answer's last byte
+  double seconds = 0;         // from the head's arrival until the answer was handed on
   size_t request_bytes = 0;   // of the body, before decoding
   size_t response_bytes = 0;  // of the body
   const LogFields& log;       // the handler's

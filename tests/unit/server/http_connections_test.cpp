@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "raw_client.h"
@@ -141,16 +142,33 @@ TEST(HttpConnections, WhenNoneIsIdleNewOnesWaitForAPlace) {
   EXPECT_EQ(late.back()->receive()->status, 200);
 }
 
-TEST(HttpConnections, PipelinedAnswersThatNobodyReadsDoNotStopProbes) {
-  RunningServer running;
+TEST(HttpConnections, AnswersThatNobodyReadsHoldNoThread) {
+  auto options = test_options();
+  options.threads = 2;
+  options.receive_seconds_max = 5;
+  std::vector<std::thread> senders;
   Clients unread;
-  for (int i = 0; i < 3; ++i) {
-    RawClient& client = add_client(running, unread);
-    std::string request;
-    for (int k = 0; k < 100; ++k) request += get("/health");
-    client.send(request);
+  {
+    RunningServer running(options);
+    std::string posts;  // more than sockets take, in both directions
+    for (int i = 0; i < 40; ++i) posts += post("/echo", std::string(500'000, 'a'));
+    std::string gets;
+    for (int i = 0; i < 60'000; ++i) gets += get("/health");
+    for (int i = 0; i < 6; ++i) {
+      RawClient& client = add_client(running, unread);
+      senders.emplace_back([&client, text = i % 2 == 0 ? posts : gets] { client.send(text); });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    for (int i = 0; i < 5; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      EXPECT_EQ(exchange(running.port(), post("/echo", "x"))->status, 200);
+      EXPECT_EQ(exchange(running.port(), get("/health"))->status, 200);
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+    }
+    // Reading goes on where it stood.
+    for (int i = 0; i < 40; ++i) EXPECT_EQ(unread.front()->receive()->status, 200) << i;
   }
-  EXPECT_EQ(exchange(running.port(), get("/health"))->status, 200);
+  for (auto& sender : senders) sender.join();
 }
 
 }  // namespace
