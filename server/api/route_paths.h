@@ -30,6 +30,10 @@ inline constexpr char kReadyPath[] = "/readyz";
 inline constexpr char kHealthPath[] = "/health";
 inline constexpr char kMetricsPath[] = "/metrics";
 inline constexpr char kStatsPath[] = "/stats";
+// Unless --no-page.
+inline constexpr char kPagePath[] = "/";
+inline constexpr char kDocsPath[] = "/docs";
+inline constexpr char kPageFilesPath[] = "/page/*";
 // Only with --debug-endpoints.
 inline constexpr char kTimelinePath[] = "/debug/timeline";
 inline constexpr char kTriePath[] = "/debug/trie";

@@ -214,6 +214,8 @@ class CommandLineParser {
         sub, "debug-endpoints", o_.debug_endpoints,
         "Serve GET /debug/timeline, /debug/trie and /debug/trie.svg: when the last batches ran and "
         "what the last one shared, in numbers, of all keys to any key");
+    flag(sub, "no-page", o_.no_page,
+         "Serve neither the web page at GET / nor the API's description at GET /docs");
     option(sub, "drain-timeout", o_.drain_timeout,
            "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
         ->check(CLI::Range(size_t{0}, size_t{86400}));

@@ -38,6 +38,7 @@ struct Options {
   std::string api_key_file;
   bool share_across_keys = false;
   bool debug_endpoints = false;
+  bool no_page = false;
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   std::string tls_cert;  // empty: plain HTTP

@@ -8,11 +8,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "espalier_version.h"
 #include "server/access/api_keys.h"
 #include "server/api/api_routes.h"
 #include "server/commands/admin_server.h"
+#include "server/api/page_routes.h"
 #include "server/commands/commands.h"
 #include "server/commands/descriptor_limit.h"
 #include "server/commands/runtime.h"
@@ -138,6 +140,7 @@ int serve(const Options& options) {
   context.version = ESPALIER_VERSION;
   context.ready = [&] { return ready.load(); };
   auto routes = server::api_routes(context);
+  if (!options.no_page) std::ranges::move(server::page_routes(), std::back_inserter(routes));
   if (admin != nullptr) {
     auto admin_routes = server::admin_routes(context);
     std::ranges::move(server::open_debug_routes(context), std::back_inserter(admin_routes));
