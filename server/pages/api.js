@@ -54,8 +54,8 @@ export async function get(path, options) {
 }
 
 /**
- * POST of JSON. What comes back: `answer`, and what it cost: `milliseconds` (the server's figure, or ours where
- * it gives none), `tokens`, `rows` (undefined where it does not say).
+ * POST of JSON. What comes back: `answer`, and what it cost: `milliseconds` (`onServer`: by its own account,
+ * else until the answer was here), `tokens`, `rows` (undefined where it does not say).
  */
 export async function post(path, request, signal) {
   const began = performance.now();
@@ -71,9 +71,11 @@ export async function post(path, request, signal) {
     const text = response.headers.get(name);
     return text === null || Number.isNaN(Number(text)) ? undefined : Number(text);
   };
+  const onServer = figure("x-total-time");
   return {
     answer,
-    milliseconds: figure("x-total-time") ?? performance.now() - began,
+    onServer: onServer !== undefined,
+    milliseconds: onServer ?? performance.now() - began,
     tokens: figure("x-espalier-tokens") ?? answer.usage?.prompt_tokens,
     rows: figure("x-espalier-new-rows") ?? answer.trie?.rows,
   };

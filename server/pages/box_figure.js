@@ -3,8 +3,8 @@
 import { element } from "./dom.js";
 
 /**
- * `boxes`: [{left, width: shares of the figure's width; top, height: pixels; text, class, label (what a screen
- * reader says), detail (a function that returns what is shown below), attributes}]. `go(index, key)` is the box
+ * `boxes`: [{left, width: shares of the figure's width; top, height: pixels; label (what a screen reader says
+ * before `text`, which is shown), text, class, detail (a function that returns what is shown below), attributes}]. `go(index, key)` is the box
  * that an arrow key leads to, if any. `role` and `itemRole` are ARIA's.
  */
 export function boxFigure({ label, role, itemRole, height, boxes, go, hint }) {
@@ -15,7 +15,6 @@ export function boxFigure({ label, role, itemRole, height, boxes, go, hint }) {
     class: `box ${box.class}`,
     role: itemRole,
     tabindex: index === 0 ? "0" : "-1",
-    "aria-label": box.label,
     "data-index": String(index),
     style: {
       left: `${100 * box.left}%`,
@@ -23,7 +22,7 @@ export function boxFigure({ label, role, itemRole, height, boxes, go, hint }) {
       top: `${box.top}px`,
       height: `${box.height}px`,
     },
-  }, box.text ? element("span", { "aria-hidden": "true" }, box.text) : null));
+  }, element("span", { class: "spoken" }, box.label), box.text ? element("span", { class: "shown" }, box.text) : null));
 
   const explain = (index) => detail.replaceChildren(...boxes[index].detail());
   const indexOf = (event) => {

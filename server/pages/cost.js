@@ -3,8 +3,8 @@ import { element } from "./dom.js";
 import { count, duration } from "./format.js";
 
 /** `cost` as api.js's post() gives it. */
-export function costLine({ milliseconds, tokens, rows }) {
-  const figures = [[duration(milliseconds), "on the server"]];
+export function costLine({ milliseconds, onServer, tokens, rows }) {
+  const figures = [[duration(milliseconds), onServer ? "on the server" : "until the answer"]];
   if (tokens !== undefined) figures.push([count(tokens), tokens === 1 ? "token" : "tokens"]);
   if (rows !== undefined) figures.push([count(rows), rows === 1 ? "row computed" : "rows computed"]);
   return element("p", { class: "cost" }, figures.map(([figure, what]) =>

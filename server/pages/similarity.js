@@ -36,7 +36,7 @@ function heatMap(texts, matrix) {
   const name = (index) => `${index + 1}`;
   const rows = matrix.map((row, i) => element("tr", {},
     element("th", { scope: "row" },
-      element("span", { class: "index" }, name(i)), element("span", { class: "row-text" }, texts[i])),
+      element("span", { class: "row-text" }, element("span", { class: "index" }, name(i)), texts[i])),
     row.map((cosine, j) => element("td", { class: `heat-${stepOf(cosine)}`, "data-pair": `${i} ${j}` },
       cosine.toFixed(2).replace("-0.00", "0.00")))));
   const map = element("table", { class: "heat" },

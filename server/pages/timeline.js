@@ -104,7 +104,7 @@ export function timelineFigure(trace, most) {
       width: at(span.end) - at(span.begin),
       top: index * LANE_HEIGHT + (LANE_HEIGHT - BOX_HEIGHT) / 2,
       height: BOX_HEIGHT,
-      text: span.category === "pass" ? span.args.batch : "",
+      text: span.category === "pass" ? element("span", { "aria-hidden": "true" }, span.args.batch) : null,
       class: span.category === "plan" ? "plan" : span.args.outcome === "done" ? "pass" : "pass failed",
       label: text,
       detail: () => [text],

@@ -48,10 +48,11 @@ function boxOf(node, noun, columns, lineHeight) {
     width: node.tokens / columns,
     top: node.line * lineHeight,
     height,
-    text: lines > 0 ? text : "",
+    text: lines > 2 ? [element("b", {}, `${counted(node.tokens, "token")} × ${node.inputs}`), text]
+      : lines > 0 ? text : "",
     class: `share-${stepOf(node.inputs)} ${lines > 1 ? "tall" : ""}`,
     label: `${counted(node.tokens, "token")} from position ${node.position}, ${sharing(node, noun)}: ` +
-      shortened(node.text, 120),
+      (lines > 0 ? "" : shortened(node.text, 120)),
     detail: () => [
       element("b", {}, `${counted(node.tokens, "token")} from position ${count(node.position)}, ` +
         `${sharing(node, noun)}. `),

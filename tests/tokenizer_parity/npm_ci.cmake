@@ -2,8 +2,7 @@
 # once for each lock file.
 find_program(NPM npm)
 if(NOT NPM)
-  message(FATAL_ERROR "npm is missing: the tokenizer is compared with Hugging Face's, which comes from npm. "
-                      "Install the packages nodejs and npm.")
+  message(FATAL_ERROR "npm is missing: what this test needs comes from there. Install the packages nodejs and npm.")
 endif()
 file(SHA256 ${PACKAGE_DIR}/package-lock.json lock)
 set(stamp ${INSTALL_DIR}/installed-lock)
