@@ -106,7 +106,7 @@ class RecentCompression {
 
 struct Metrics::Impl {
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
-  std::atomic<uint64_t> request_count = 0;
+  std::atomic<uint64_t> answered_requests = 0;  // by the model
   Registry registry;
 
   Family<Counter>& requests = prometheus::BuildCounter()
@@ -230,7 +230,6 @@ void Metrics::on_batch(const scheduler::BatchReport& report) {
 }
 
 void Metrics::on_request(const std::string& route, int status, double seconds) {
-  ++impl_->request_count;
   impl_->requests.Add({{"route", route}, {"status", std::to_string(status)}}).Increment();
   impl_->request_seconds.Add({{"route", route}}, duration_buckets()).Observe(seconds);
   if (const char* reason = reason_of(route, status))
@@ -240,6 +239,7 @@ void Metrics::on_request(const std::string& route, int status, double seconds) {
 void Metrics::on_never_fits() { impl_->rejected.Add({{"reason", kTooLarge}}).Increment(); }
 
 void Metrics::on_stages(const RequestReport& report) {
+  ++impl_->answered_requests;
   impl_->tokenize_seconds.Observe(report.tokenize_seconds);
   impl_->queue_seconds.Observe(report.queue_seconds);
   impl_->wait_seconds.Observe(report.queue_seconds);
@@ -249,7 +249,7 @@ void Metrics::on_stages(const RequestReport& report) {
 Totals Metrics::totals() const {
   const std::chrono::duration<double> uptime = std::chrono::steady_clock::now() - impl_->started;
   const auto count = [](const Counter& counter) { return static_cast<uint64_t>(counter.Value()); };
-  return {uptime.count(), impl_->request_count.load(), count(impl_->tokens),
+  return {uptime.count(), impl_->answered_requests.load(), count(impl_->tokens),
           count(impl_->compact_tokens), count(impl_->rows_saved)};
 }
 

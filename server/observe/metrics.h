@@ -16,7 +16,7 @@ namespace espalier::server {
 /// Since the start.
 struct Totals {
   double uptime_seconds = 0;
-  uint64_t requests = 0;
+  uint64_t requests = 0;       // that the model answered, not those of who only looks
   uint64_t tokens = 0;         // of finished batches
   uint64_t computed_rows = 0;  // for them
   uint64_t rows_saved = 0;     // the difference
