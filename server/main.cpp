@@ -42,10 +42,11 @@ int main(int argc, char** argv) {
       (*line.exit_code == 0 ? std::cout : std::cerr) << line.text;
       return *line.exit_code;
     }
-    espalier::commands::start_logging(line.options.log_level);
+    espalier::commands::start_logging(line.options.log_level,
+                                      espalier::commands::log_format(line.options.log_format));
     return run(line.command, line.options);
   } catch (const std::exception& error) {
-    std::cerr << "espalier: " << error.what() << '\n';
+    espalier::commands::report_failure(error.what());
     return EXIT_FAILURE;
   }
 }

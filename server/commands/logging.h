@@ -3,9 +3,17 @@
 
 #include <string>
 
+#include "server/observe/log_format.h"
+
 namespace espalier::commands {
 
+/// The format that `format` ("text", "json") names.
+server::LogFormat log_format(const std::string& format);
+
 /// `level`: debug, info, warn or error. Call once, before anything logs.
-void start_logging(const std::string& level);
+void start_logging(const std::string& level, server::LogFormat format);
+
+/// Says on stderr why the program ends with a failure: as a line of the log once that is JSON.
+void report_failure(const std::string& message);
 
 }  // namespace espalier::commands

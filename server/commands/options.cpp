@@ -94,6 +94,9 @@ class CommandLineParser {
     option(sub, "log-level", o_.log_level,
            "Least severe messages on stderr: debug, info, warn, error")
         ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+    option(sub, "log-format", o_.log_format,
+           "Lines on stderr: text for people, or json, one object a line")
+        ->check(CLI::IsMember({"text", "json"}));
     return sub;
   }
 
@@ -219,6 +222,9 @@ class CommandLineParser {
     option(sub, "drain-timeout", o_.drain_timeout,
            "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
         ->check(CLI::Range(size_t{0}, size_t{86400}));
+    option(sub, "access-log", o_.access_log,
+           "on: a log line for each request, never its texts; probes' at level debug. off: none")
+        ->check(CLI::IsMember({"on", "off"}));
   }
 
   void add_transport_options(CLI::App* sub) {

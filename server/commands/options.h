@@ -26,6 +26,7 @@ struct Options {
   std::string gemm = "auto";
   std::string dedup = "trie";
   std::string log_level = "info";
+  std::string log_format = "text";
   size_t threads = 0;  // 0: the CPUs that the process may use
   size_t max_batch_tokens = 4096;
   size_t max_workspace_mb = 0;  // 0: what max_batch_tokens rows need
@@ -59,6 +60,7 @@ struct Options {
   size_t batch_window_ms = 0;
   size_t request_timeout = 0;  // 0: automatic
   size_t drain_timeout = 30;
+  std::string access_log = "on";
 
   // embed, rerank, tokenize
   std::string prompt_name;

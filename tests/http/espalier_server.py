@@ -169,7 +169,7 @@ class Server:
     def _read_log(self):
         for line in self.process.stderr:
             self.log.append(line)
-            ready = re.search(r" is ready at https?://\S*:(\d+)\s*$", line)
+            ready = re.search(r' is ready at https?://[^\s"]*:(\d+)(?:"})?\s*$', line)
             if ready:
                 self.port = int(ready.group(1))
                 self._ready.set()
