@@ -33,6 +33,7 @@ class ApiKeys {
   Result<Identity> identify(std::string_view authorization) const;
 
   size_t size() const { return keys_.size(); }
+  /// In the file's order.
   std::vector<std::string> names() const;
 
  private:

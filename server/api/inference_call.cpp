@@ -127,7 +127,10 @@ HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
   auto body = handler(call);
   HttpResponse response =
       body ? json_response(std::move(*body)) : failed(context, path, body.error(), call.error_form);
-  if (body) context.metrics->on_stages(call.report);
+  if (body) {
+    context.metrics->on_stages(call.report);
+    context.metrics->on_usage(call.caller.identity.name, call.report.tokens, call.report.new_rows);
+  }
   add_headers(call, response);
   add_log_fields(call, response);
   return response;

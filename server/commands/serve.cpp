@@ -4,25 +4,29 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
-#include "espalier_version.h"
 #include "server/access/api_keys.h"
 #include "server/api/api_routes.h"
-#include "server/commands/admin_server.h"
 #include "server/api/page_routes.h"
+#include "server/commands/admin_server.h"
 #include "server/commands/commands.h"
 #include "server/commands/descriptor_limit.h"
+#include "server/commands/logging.h"
 #include "server/commands/runtime.h"
 #include "server/commands/shutdown_signals.h"
+#include "server/commands/version.h"
 #include "server/debug/batch_recorder.h"
 #include "server/http/cors.h"
 #include "server/http/http_server.h"
 #include "server/http/tls.h"
+#include "server/observe/access_log.h"
 #include "server/observe/batch_fan_out.h"
 #include "server/observe/metrics.h"
 
@@ -95,15 +99,29 @@ std::string base_url(bool tls, const std::string& host, uint16_t port) {
          std::to_string(port);
 }
 
+void append(std::vector<server::Route> more, std::vector<server::Route>& routes) {
+  std::ranges::move(more, std::back_inserter(routes));
+}
+
+server::ModelInfo model_info(const Options& options, const server::ServedModel& model) {
+  return {model.name, model.dtype, options.dedup, version_number()};
+}
+
 }  // namespace
 
 int serve(const Options& options) {
   ShutdownSignals signals(!options.tls_cert.empty());
+  // Whoever reads the log may go; the server stays.
+  std::signal(SIGPIPE, SIG_IGN);
   const auto keys = api_keys(options);
   server::Metrics metrics;
+  metrics.set_build_info(version_number(), commit());
+  if (keys) metrics.announce_keys(keys->names());
+  std::optional<server::AccessLog> access_log;
+  if (options.access_log == "on") access_log.emplace(log_format(options.log_format));
   const auto observe = [&](const server::HttpExchange& exchange) {
-    metrics.on_request(exchange.route, exchange.status, exchange.seconds);
-    spdlog::debug("{} {} {:.1f} ms", exchange.route, exchange.status, 1e3 * exchange.seconds);
+    metrics.on_request(exchange);
+    if (access_log) access_log->on_request(exchange);
   };
   const auto tls = tls_context(options, signals);
   server::HttpServer http(http_options(options, tls), observe);
@@ -122,6 +140,7 @@ int serve(const Options& options) {
   const auto admin = std::move(bound_admin);
   signals.on_signal([&] {
     ready = false;
+    metrics.set_ready(false);
     http.stop();
     if (all_answered.wait_for(std::chrono::seconds(options.drain_timeout))) return;
     const auto report = runtime.scheduler().drain(std::chrono::milliseconds(0));
@@ -137,23 +156,25 @@ int serve(const Options& options) {
   context.api_keys = keys ? &*keys : nullptr;
   context.recorder = recorder ? &*recorder : nullptr;
   context.limits = {options.http_threads, options.max_batch_tokens, runtime.tokenizer_threads()};
-  context.version = ESPALIER_VERSION;
+  context.version = version_number();
   context.ready = [&] { return ready.load(); };
   auto routes = server::api_routes(context);
-  if (!options.no_page) std::ranges::move(server::page_routes(), std::back_inserter(routes));
+  if (!options.no_page) append(server::page_routes(), routes);
+  auto admin_routes = server::admin_routes(context);
+  metrics.set_model_info(model_info(options, runtime.service().model()));
+  metrics.set_ready(true);
   if (admin != nullptr) {
-    auto admin_routes = server::admin_routes(context);
-    std::ranges::move(server::open_debug_routes(context), std::back_inserter(admin_routes));
-    admin->start(std::move(admin_routes));
+    append(server::open_debug_routes(context), admin_routes);
+    admin->start(metrics.watch_routes(std::move(admin_routes)));
     spdlog::info("probes and metrics are at {}",
                  base_url(false, options.admin_host.empty() ? options.host : options.admin_host,
                           options.admin_port));
   } else {
-    std::ranges::move(server::admin_routes(context), std::back_inserter(routes));
+    append(std::move(admin_routes), routes);
   }
   spdlog::info("{} is ready at {}", runtime.service().model().name,
                base_url(tls != nullptr, options.host, port));
-  http.serve(std::move(routes));
+  http.serve(metrics.watch_routes(std::move(routes)));
   all_answered.open();
   signals.finish();
   if (admin != nullptr) admin->stop();

@@ -10,4 +10,8 @@ std::string version_text() {
          choose_gemm("auto", number_format("auto"))->description();
 }
 
+std::string version_number() { return ESPALIER_VERSION; }
+
+std::string commit() { return ESPALIER_COMMIT; }
+
 }  // namespace espalier::commands

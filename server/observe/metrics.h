@@ -1,17 +1,28 @@
-// Prometheus metrics. Present with zero from the start. The only file that includes prometheus-cpp
-// is metrics.cpp.
+// Prometheus metrics, all present with zero from the start. prometheus-cpp is behind this header:
+// batch_metrics.cpp, request_metrics.cpp, … use it, nothing outside of this folder does.
 //
-// Thread contract: every member may be called from any thread.
+// Thread contract: watch_routes(), announce_*() and set_*_info() before the first request; every
+// other member may be called from any thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "scheduler/scheduler.h"
+#include "server/http/http_server.h"
 #include "server/service/request_report.h"
 
 namespace espalier::server {
+
+/// The labels of espalier_model_info.
+struct ModelInfo {
+  std::string model;    // its name in answers
+  std::string dtype;    // number format of the matrix products
+  std::string dedup;    // --dedup
+  std::string version;  // of the server
+};
 
 /// Since the start.
 struct Totals {
@@ -27,10 +38,27 @@ class Metrics final : public scheduler::SchedulerObserver {
   Metrics();
   ~Metrics() override;
 
+  /// What a server is about to serve: announces the routes, and counts their requests while they
+  /// are in a handler (probes excepted). This object must outlive the routes.
+  std::vector<Route> watch_routes(std::vector<Route> routes);
+  /// Route::path of each, counted from zero on. Requests of other routes count as kOtherRoute. May
+  /// be called again for more.
+  void announce_routes(const std::vector<std::string>& paths);
+  /// Names of API keys, counted from zero on.
+  void announce_keys(const std::vector<std::string>& names);
+  void set_model_info(const ModelInfo& info);
+  void set_build_info(const std::string& version, const std::string& commit);
+  /// Whether the server takes requests: not while it loads a model, nor while it drains.
+  void set_ready(bool ready);
+
   void on_batch(const scheduler::BatchReport& report) override;
-  /// Counts the request, also under the reason if its status says that it was turned away.
-  void on_request(const std::string& route, int status, double seconds);
+  /// Counts the request, also under the reason if its status says that it was turned away. Its log
+  /// field `inputs`, if there is one, is how many it had.
+  void on_request(const HttpExchange& exchange);
   void on_stages(const RequestReport& report);
+  /// What a computed request used: its tokens, and the rows that were computed for it. `key_name`
+  /// is one of announce_keys(); others, and the empty one, count for nothing.
+  void on_usage(const std::string& key_name, size_t tokens, size_t new_rows);
   /// A request that is larger than anything that may wait (its status, 400, does not tell).
   void on_never_fits();
   /// Requests answered 503 because a drain ran out of time.

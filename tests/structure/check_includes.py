@@ -31,7 +31,8 @@ SOLE_INCLUDERS = {
 }
 SOLE_PREFIXES = {
     "openssl/": {"server/access/key_digest.cpp", "server/http/tls.cpp"},
-    "prometheus/": {"server/observe/metrics.cpp"},
+    "prometheus/": {"server/observe/metric_families.h", "server/observe/metrics.cpp",
+                    "server/observe/process_metrics.h"},
     "unicode/": {"text/unicode_normalizer.cpp"},
 }
 NOT_IN_HEADERS = {"nlohmann/json.hpp"}

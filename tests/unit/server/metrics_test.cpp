@@ -2,16 +2,43 @@
 
 #include <gmock/gmock.h>
 
+#include <stdexcept>
+
+#include "exchange.h"
+
 namespace espalier::server {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
+
+void request(Metrics& metrics, const std::string& route, int status, double seconds = 0) {
+  TestExchange exchange(route, status);
+  exchange.seconds = seconds;
+  metrics.on_request(exchange.get());
+}
 
 TEST(Metrics, AreThereWithZeroFromTheStart) {
-  const auto text = Metrics().exposition({});
+  Metrics metrics;
+  metrics.announce_routes({"/v1/embeddings", "/v1/rerank", "/health", "/v1/models/*"});
+  metrics.announce_keys({"shop"});
+  const auto text = metrics.exposition({});
   for (const char* line : {"espalier_requests_total{route=\"/v1/embeddings\",status=\"200\"} 0",
                            "espalier_requests_total{route=\"/v1/rerank\",status=\"200\"} 0",
                            "espalier_requests_total{route=\"/health\",status=\"200\"} 0",
+                           "espalier_requests_total{route=\"/v1/models/*\",status=\"200\"} 0",
+                           "espalier_requests_total{route=\"other\",status=\"404\"} 0",
+                           "espalier_request_bytes_total{route=\"/v1/rerank\"} 0",
+                           "espalier_response_bytes_total{route=\"/v1/rerank\"} 0",
+                           "espalier_requests_in_progress 0",
+                           "espalier_request_inputs_count 0",
+                           "espalier_batch_rows_count 0",
+                           "espalier_batch_tokens_count 0",
+                           "espalier_batch_sequences_count 0",
+                           "espalier_key_requests_total{key=\"shop\"} 0",
+                           "espalier_key_tokens_total{key=\"shop\"} 0",
+                           "espalier_key_rows_total{key=\"shop\"} 0",
+                           "espalier_ready 0",
                            "espalier_tokens_total 0",
                            "espalier_compact_tokens_total 0",
                            "espalier_batches_total 0",
@@ -85,14 +112,15 @@ TEST(Metrics, BatchesTellWhyTheyClosedAndWhatTheWorkerWaitedFor) {
 
 TEST(Metrics, RequestsTurnedAwayAreCountedByReason) {
   Metrics metrics;
-  metrics.on_request("/v1/rerank", 401, 0);
-  metrics.on_request("/v1/rerank", 413, 0);
+  metrics.announce_routes({"/v1/rerank", "/v1/embeddings", "/health"});
+  request(metrics, "/v1/rerank", 401, 0);
+  request(metrics, "/v1/rerank", 413, 0);
   metrics.on_never_fits();
-  metrics.on_request("/v1/embeddings", 429, 0);
-  metrics.on_request("/v1/embeddings", 503, 0);
-  metrics.on_request("/health", 503, 0);
-  metrics.on_request("/v1/embeddings", 504, 0);
-  metrics.on_request("/v1/embeddings", 400, 0);
+  request(metrics, "/v1/embeddings", 429, 0);
+  request(metrics, "/v1/embeddings", 503, 0);
+  request(metrics, "/health", 503, 0);
+  request(metrics, "/v1/embeddings", 504, 0);
+  request(metrics, "/v1/embeddings", 400, 0);
   const auto text = metrics.exposition({});
   for (const char* line : {"{reason=\"unauthorized\"} 1\n", "{reason=\"too_large\"} 2\n",
                            "{reason=\"queue_full\"} 1\n", "{reason=\"shutting_down\"} 1\n",
@@ -124,8 +152,9 @@ TEST(Metrics, FailedBatchesComputeNothing) {
 
 TEST(Metrics, RequestsAreCountedByRouteAndStatus) {
   Metrics metrics;
-  metrics.on_request("/v1/embeddings", 400, 0.003);
-  metrics.on_request("/v1/embeddings", 400, 0.003);
+  metrics.announce_routes({"/v1/embeddings"});
+  request(metrics, "/v1/embeddings", 400, 0.003);
+  request(metrics, "/v1/embeddings", 400, 0.003);
   const auto text = metrics.exposition({});
   EXPECT_THAT(text,
               HasSubstr("espalier_requests_total{route=\"/v1/embeddings\",status=\"400\"} 2\n"));
@@ -142,6 +171,127 @@ TEST(Metrics, QueueDepthAndAbandonedRequestsAreShown) {
   EXPECT_THAT(text, HasSubstr("espalier_queue_tokens 700\n"));
   EXPECT_THAT(text, HasSubstr("espalier_abandoned_requests_total 3\n"));
   EXPECT_THAT(text, HasSubstr("espalier_tokenize_duration_seconds_count 1\n"));
+}
+
+TEST(Metrics, RoutesThatNobodyAnnouncedAreNoSeriesOfTheirOwn) {
+  Metrics metrics;
+  request(metrics, "/made/up", 200);
+  request(metrics, "/made/up", 99999);
+  const auto text = metrics.exposition({});
+  EXPECT_THAT(text, HasSubstr("espalier_requests_total{route=\"other\",status=\"200\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_requests_total{route=\"other\",status=\"599\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("made/up")));
+}
+
+TEST(Metrics, AnnouncingARouteAgainKeepsWhatWasCounted) {
+  Metrics metrics;
+  metrics.announce_routes({"/embed", "/embed"});
+  request(metrics, "/embed", 200);
+  metrics.announce_routes({"/embed"});
+  EXPECT_THAT(metrics.exposition({}),
+              HasSubstr("espalier_requests_total{route=\"/embed\",status=\"200\"} 1\n"));
+}
+
+TEST(Metrics, BytesAndInputsOfRequestsAreCounted) {
+  Metrics metrics;
+  metrics.announce_routes({"/embed"});
+  TestExchange exchange("/embed", 200);
+  exchange.request_bytes = 12;
+  exchange.response_bytes = 3400;
+  exchange.log = {{"tokens", uint64_t{900}}, {"inputs", uint64_t{5}}};
+  metrics.on_request(exchange.get());
+  exchange.log = {{"inputs", std::string("five")}};  // no number: not counted
+  metrics.on_request(exchange.get());
+  const auto text = metrics.exposition({});
+  EXPECT_THAT(text, HasSubstr("espalier_request_bytes_total{route=\"/embed\"} 24\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_response_bytes_total{route=\"/embed\"} 6800\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_request_inputs_count 1\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_request_inputs_sum 5\n"));
+}
+
+TEST(Metrics, BatchesShowTheirSizes) {
+  Metrics metrics;
+  scheduler::BatchReport report;
+  report.sequences = 3;
+  report.full_rows = 100;
+  report.compact_rows = 40;
+  metrics.on_batch(report);
+  report.failed = true;
+  metrics.on_batch(report);
+  const auto text = metrics.exposition({});
+  EXPECT_THAT(text, HasSubstr("espalier_batch_rows_bucket{le=\"32\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_batch_rows_bucket{le=\"64\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_batch_tokens_sum 100\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_batch_sequences_bucket{le=\"4\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_batch_sequences_count 1\n"));
+}
+
+TEST(Metrics, KeysAreChargedForWhatTheyUsed) {
+  Metrics metrics;
+  metrics.announce_keys({"shop", "batch"});
+  metrics.on_usage("shop", 100, 30);
+  metrics.on_usage("shop", 10, 0);
+  metrics.on_usage("", 7, 7);
+  metrics.on_usage("unheard of", 7, 7);
+  const auto text = metrics.exposition({});
+  EXPECT_THAT(text, HasSubstr("espalier_key_requests_total{key=\"shop\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_key_tokens_total{key=\"shop\"} 110\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_key_rows_total{key=\"shop\"} 30\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_key_rows_total{key=\"batch\"} 0\n"));
+  EXPECT_THAT(text, Not(HasSubstr("unheard")));
+}
+
+TEST(Metrics, NamesCannotBreakTheExposition) {
+  Metrics metrics;
+  metrics.announce_keys({"a\"b\\c\nd\x1b", "\xff\xfe", std::string(1000, 'k')});
+  metrics.set_model_info({"m\"} 1\nforged 2", "f32", "trie", "0.1.0"});
+  metrics.set_build_info("0.1.0", "abc");
+  const auto text = metrics.exposition({});
+  EXPECT_THAT(text, HasSubstr(R"(espalier_key_tokens_total{key="a\"b\\c?d?"} 0)"));
+  EXPECT_THAT(text, HasSubstr("{key=\"\xef\xbf\xbd\xef\xbf\xbd\"} 0"));
+  EXPECT_THAT(text, HasSubstr("{key=\"" + std::string(128, 'k') + "\"} 0"));
+  EXPECT_THAT(text, HasSubstr(R"(model="m\"} 1?forged 2")"));
+  EXPECT_THAT(text, Not(HasSubstr("\nforged")));
+  EXPECT_THAT(text, HasSubstr(R"(espalier_build_info{commit="abc",version="0.1.0"} 1)"));
+}
+
+TEST(Metrics, RequestsInAHandlerAreInProgressButProbesAreNot) {
+  Metrics metrics;
+  std::vector<std::string> seen;
+  const auto look = [&](const HttpRequest& request) {
+    seen.push_back(metrics.exposition({}).find("espalier_requests_in_progress 1\n") !=
+                           std::string::npos
+                       ? request.path + " in progress"
+                       : request.path);
+    return HttpResponse{};
+  };
+  const auto fail = [](const HttpRequest&) -> HttpResponse { throw std::runtime_error("no"); };
+  const auto routes = metrics.watch_routes(
+      {{"POST", "/embed", look}, {"GET", "/readyz", look}, {"POST", "/fails", fail}});
+  HttpRequest request;
+  for (const auto& route : routes) {
+    request.path = route.path;
+    if (route.path == "/fails") {
+      EXPECT_THROW(route.handler(request), std::runtime_error);
+    } else {
+      route.handler(request);
+    }
+  }
+  EXPECT_THAT(seen, testing::ElementsAre("/embed in progress", "/readyz"));
+  const auto text = metrics.exposition({});
+  EXPECT_THAT(text, HasSubstr("espalier_requests_in_progress 0\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_requests_total{route=\"/fails\",status=\"200\"} 0\n"));
+}
+
+TEST(Metrics, TheProcessShowsItself) {
+  const auto text = Metrics().exposition({});
+  for (const char* name :
+       {"process_cpu_seconds_total", "process_resident_memory_bytes",
+        "process_virtual_memory_bytes", "process_open_fds", "process_max_fds", "process_threads",
+        "process_start_time_seconds", "espalier_memory_limit_bytes"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("\n# TYPE ") + name));
+    EXPECT_THAT(text, Not(HasSubstr(std::string("\n") + name + " 0\n"))) << name;
+  }
 }
 
 }  // namespace
