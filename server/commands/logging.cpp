@@ -1,6 +1,8 @@
 #include "server/commands/logging.h"
 
+#include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <memory>
@@ -13,6 +15,16 @@ namespace {
 // Until start_logging(), and for everything that is no log line.
 server::LogFormat chosen_format = server::LogFormat::kText;
 
+/// A closed stderr would be the next file or connection that is opened: clients would be sent the
+/// log.
+void occupy_standard_descriptors() {
+  int descriptor = -1;
+  do {
+    descriptor = open("/dev/null", O_RDWR);
+  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor >= 0) close(descriptor);
+}
+
 }  // namespace
 
 server::LogFormat log_format(const std::string& format) {
@@ -20,6 +32,7 @@ server::LogFormat log_format(const std::string& format) {
 }
 
 void start_logging(const std::string& level, server::LogFormat format) {
+  occupy_standard_descriptors();
   chosen_format = format;
   auto sink = std::make_shared<server::StderrSink>();
   sink->set_formatter(server::make_log_formatter(format));
@@ -28,6 +41,8 @@ void start_logging(const std::string& level, server::LogFormat format) {
   // Not set_default_logger(), nor a pattern: both would give the sink another formatter.
   spdlog::set_default_logger(std::move(logger));
 }
+
+bool log_is_text() { return chosen_format == server::LogFormat::kText; }
 
 void report_failure(const std::string& message) {
   if (chosen_format == server::LogFormat::kJson) {

@@ -6,10 +6,12 @@
 #include <array>
 #include <cstdio>
 
+#include "server/commands/logging.h"
+
 namespace espalier::commands {
 
 ProgressLine::ProgressLine()
-    : terminal_(isatty(STDERR_FILENO) == 1), start_(Clock::now()), last_(start_) {}
+    : terminal_(log_is_text() && isatty(STDERR_FILENO) == 1), start_(Clock::now()), last_(start_) {}
 
 ProgressLine::~ProgressLine() {
   if (drawn_) std::fputs("\r\033[K", stderr);

@@ -194,5 +194,30 @@ class UnreadStderrTest(unittest.TestCase):
         self.assert_ends_well()
 
 
+class ClosedStderrTest(EspalierTest):
+    def test_no_file_or_connection_takes_its_place(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        command = f"exec '{BINARY}' serve --port {port} --model '{MODEL}' <&- >&- 2>&-"
+        process = subprocess.Popen(["sh", "-c", command], env=environment())
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+
+        def status():
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=time_limit(10)) as connection:
+                    connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+                    return connection.recv(12)
+            except ConnectionRefusedError:
+                return None
+
+        self.assertEqual(wait_until(status, "an answer"), b"HTTP/1.1 200")
+        for descriptor in range(3):
+            self.assertEqual(os.readlink(f"/proc/{process.pid}/fd/{descriptor}"), "/dev/null")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(time_limit(20)), 0)
+
+
 if __name__ == "__main__":
     unittest.main()

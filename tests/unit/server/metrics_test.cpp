@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <stdexcept>
+#include <thread>
 
 #include "exchange.h"
 
@@ -190,6 +191,32 @@ TEST(Metrics, AnnouncingARouteAgainKeepsWhatWasCounted) {
   metrics.announce_routes({"/embed"});
   EXPECT_THAT(metrics.exposition({}),
               HasSubstr("espalier_requests_total{route=\"/embed\",status=\"200\"} 1\n"));
+}
+
+TEST(Metrics, ManyThreadsCountWhileTheyAreRead) {
+  Metrics metrics;
+  metrics.announce_routes({"/embed"});
+  metrics.announce_keys({"shop"});
+  constexpr int kThreads = 4, kRequests = 500;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&] {
+      // The same statuses at the same time: their series are made by whoever comes first.
+      for (int i = 0; i < kRequests; ++i) {
+        request(metrics, "/embed", 200 + i);
+        metrics.on_usage("shop", 2, 1);
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) metrics.exposition({});
+  for (auto& thread : threads) thread.join();
+  const auto text = metrics.exposition({});
+  for (const int status : {200, 404, 500}) {
+    EXPECT_THAT(text, HasSubstr("espalier_requests_total{route=\"/embed\",status=\"" +
+                                std::to_string(status) + "\"} 4\n"));
+  }
+  EXPECT_THAT(text, HasSubstr("espalier_request_duration_seconds_count{route=\"/embed\"} 2000\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_key_tokens_total{key=\"shop\"} 4000\n"));
 }
 
 TEST(Metrics, BytesAndInputsOfRequestsAreCounted) {
