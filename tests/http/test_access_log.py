@@ -37,6 +37,15 @@ class TextTest(ServerTest):
         self.assertEqual({name: fields[name] for name in expected}, expected)
         self.assertGreater(float(fields["duration_ms"]), 0)
         self.assertEqual(sum("text-1" in line for line in self.server.log), 1)
+        # The same text twice is computed once.
+        tokens = int(reply.headers["x-espalier-tokens"])
+        self.assertEqual([int(fields[name]) for name in ("inputs", "tokens", "rows")], [2, tokens, tokens // 2])
+        stages = sum(float(fields[name]) for name in ("tokenize_ms", "queue_ms", "compute_ms"))
+        self.assertTrue(0 < stages < float(fields["duration_ms"]), line)
+
+    def test_models_below_a_route_are_named(self):
+        self.server.request("GET", "/v1/models/espalier-mini", headers={"X-Request-Id": "model-1"})
+        self.assertIn(" route=/v1/models/* path=/v1/models/espalier-mini status=200 ", logged(self.server, "model-1"))
 
     def test_texts_and_paths_of_nothing_are_not_logged(self):
         self.server.embed(SECRET)
@@ -130,7 +139,8 @@ class KeyTest(EspalierTest):
             server = self.start("--api-key-file", keys.name)
             for key in ("the-secret-key", "not-the-secret-key"):
                 server.post("/v1/embeddings", {"input": "salt"}, {"Authorization": f"Bearer {key}", "X-Request-Id": key[:3]})
-                logged(server, f"request_id={key[:3]} ")
+                line = logged(server, f"request_id={key[:3]} ")
+                self.assertEqual(" key=shop " in line, key == "the-secret-key")
             self.assertNotIn("secret-key", server.log_text())
 
 

@@ -1,6 +1,8 @@
 """GET /metrics: present with zero before traffic, exact after it. One request that fits into one batch is one batch,
 so what is computed is known: every distinct prefix of its inputs once (trie, radixmlp), or every token (off)."""
 
+import json
+import tempfile
 import unittest
 
 import numpy as np
@@ -27,7 +29,9 @@ class BeforeTrafficTest(ServerTest):
         metrics = self.server.metrics()
         for name in COUNTERS:
             self.assertEqual(metrics[name], 0, name)
-        for route in ("/v1/embeddings", "/v1/rerank", "/v1/models", "/health"):
+        routes = ("/v1/embeddings", "/v1/rerank", "/v1/models", "/health", "/rerank", "/v1/models/*", "/v2/embed",
+                  "/embed", "/tokenize", "/info")
+        for route in routes:
             self.assertEqual(metrics[f'espalier_requests_total{{route="{route}",status="200"}}'], 0, route)
             self.assertEqual(metrics[f'espalier_request_duration_seconds_count{{route="{route}"}}'], 0, route)
         for stage in ("tokenize", "queue", "inference", "plan", "compute"):
@@ -140,6 +144,16 @@ class CountingTest:
             self.assertGreaterEqual(grown[f"espalier_{stage}_duration_seconds_sum"], 0, stage)
         self.assertGreater(grown["espalier_compute_duration_seconds_sum"], 0)
 
+    def test_requests_show_their_inputs_and_bytes(self):
+        def counted():
+            return self.server.metric('espalier_request_bytes_total{route="/v1/embeddings"}')
+
+        before, inputs = counted(), self.server.metric("espalier_request_inputs_sum")
+        self.server.embed(TEXTS)
+        size = len(json.dumps({"input": TEXTS}))
+        wait_until(lambda: counted() == before + size, "the request's bytes counted")
+        self.assertEqual(self.server.metric("espalier_request_inputs_sum"), inputs + len(TEXTS))
+
     def test_waits_are_shown_by_percentile(self):
         self.assertEqual(self.grown(lambda: self.server.embed(TEXTS))["espalier_wait_seconds_count"], 1)
         metrics = self.server.metrics()
@@ -154,6 +168,26 @@ class CountingTest:
         self.assertEqual(server.metric(too_large), 1)
         self.assertEqual(server.post("/v1/embeddings", {"input": "a" * (2 << 20)}).status, 413)
         wait_until(lambda: server.metric(too_large) == 2, "a body too large counted")
+
+
+class KeyUsageTest(ServerTest):
+    def test_each_key_is_charged_for_its_own(self):
+        with tempfile.NamedTemporaryFile("w") as keys:
+            keys.write("shop secret-1\nbatch secret-2\n")
+            keys.flush()
+            server = self.start("--api-key-file", keys.name, *ONE_BATCH)
+
+            def used(key):
+                metrics = server.metrics()
+                return [metrics[f'espalier_key_{what}_total{{key="{key}"}}'] for what in ("requests", "tokens", "rows")]
+
+            self.assertEqual([used("shop"), used("batch")], [[0, 0, 0], [0, 0, 0]])
+            reply = server.post("/v1/embeddings", {"input": TEXTS}, {"Authorization": "Bearer secret-1"})
+            self.assertEqual(reply.status, 200)
+            server.post("/v1/embeddings", {"input": TEXTS}, {"Authorization": "Bearer wrong"})
+            sequences = tokenize(TEXTS)
+            self.assertEqual(used("shop"), [1, sum(map(len, sequences)), distinct_prefixes(sequences)])
+            self.assertEqual(used("batch"), [0, 0, 0])
 
 
 class LimitsTest(ServerTest):
