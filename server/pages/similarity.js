@@ -32,7 +32,7 @@ function closestPair(matrix) {
 
 /** A table, so that it needs no other alternative; hovering over a cell says which pair it is. */
 function heatMap(texts, matrix) {
-  const detail = element("p", { class: "figure-detail" }, "Point at a cell to read its two texts in full.");
+  const detail = element("p", { class: "figure-detail" }, "Point at a cell, or tap it, to read its two texts in full.");
   const name = (index) => `${index + 1}`;
   const rows = matrix.map((row, i) => element("tr", {},
     element("th", { scope: "row" },

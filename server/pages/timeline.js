@@ -114,7 +114,7 @@ export function timelineFigure(trace, most) {
     label: "Timeline of batches", role: "listbox", itemRole: "option", height: lanes.length * LANE_HEIGHT, boxes,
     go: (index, key) => ({ ArrowLeft: index - 1, ArrowRight: index + 1, ArrowUp: index - 1,
                            ArrowDown: index + 1 })[key],
-    hint: "Point at a box, or walk through them with the arrow keys, for its figures.",
+    hint: "Point at a box, tap it, or walk through them with the arrow keys, for its figures.",
   });
   const passes = spans.filter((span) => span.category === "pass");
   const marks = element("div", { class: "gaps", "aria-hidden": "true" }, gaps.map((gap) => element("i", {

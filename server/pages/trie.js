@@ -9,6 +9,8 @@ const TALLEST_LINE = 30;
 const LOWEST_LINE = 5;
 const GOOD_HEIGHT = 300;
 const TEXT_LINE = 17;  // a line of text in a box, see .box
+/** Share of the figure's width from which on a box has a caption. */
+const CAPTION_WIDTH = 0.25;
 
 /** Colour step by how many inputs share a node: one for each doubling, as in /debug/trie.svg. */
 const stepOf = (inputs) => Math.min(6, Math.floor(Math.log2(Math.max(1, inputs))));
@@ -48,7 +50,7 @@ function boxOf(node, noun, columns, lineHeight) {
     width: node.tokens / columns,
     top: node.line * lineHeight,
     height,
-    text: lines > 2 ? [element("b", {}, `${counted(node.tokens, "token")} × ${node.inputs}`), text]
+    text: lines > 2 && node.tokens > columns * CAPTION_WIDTH ? [element("b", {}, `${counted(node.tokens, "token")} × ${node.inputs}`), text]
       : lines > 0 ? text : "",
     class: `share-${stepOf(node.inputs)} ${lines > 1 ? "tall" : ""}`,
     label: `${counted(node.tokens, "token")} from position ${node.position}, ${sharing(node, noun)}: ` +
@@ -116,7 +118,7 @@ export function trieFigure(trie, noun) {
     height: lines * lineHeight,
     boxes: placed.map((node) => boxOf(node, noun, columns, lineHeight)),
     go,
-    hint: "Point at a box, or walk through them with the arrow keys, to read what it holds.",
+    hint: "Point at a box, tap it, or walk through them with the arrow keys, to read what it holds.",
   });
   const most = placed.reduce((inputs, node) => Math.max(inputs, node.inputs), 1);
   const leftOut = trie.hidden_nodes > 0
