@@ -58,8 +58,9 @@ test('rerank of Cohere', async () => {
 
 test('mistakes are APICallErrors with our message', async () => {
   const wrong = [
-    [embedMany({ model: openAiOf(server.root).embeddingModel(kModel), values: ['a', ''] }), /input\[1\]/],
-    [rerank({ model: cohereOf(server.root).reranking(kModel), query: kQuery, documents: ['a'], topN: -1 }), /top_n/],
+    [() => embedMany({ model: openAiOf(server.root).embeddingModel(kModel), values: ['a', ''] }), /input\[1\]/],
+    [() => rerank({ model: cohereOf(server.root).reranking(kModel), query: kQuery, documents: ['a'], topN: -1 }),
+      /top_n/],
   ];
   for (const [call, message] of wrong) {
     await assert.rejects(call, (error) => {

@@ -144,3 +144,23 @@ test('a mistake is a BadRequestError with our message', async () => {
     });
   }
 });
+
+test('a route that is not served is a NotFoundError', async () => {
+  await assert.rejects(v2.chat({ model: kModel, messages: [{ role: 'user', content: 'hello' }] }),
+      (error) => error instanceof Cohere.NotFoundError && /nothing at this path/.test(error.message));
+});
+
+test('a wrong key is an UnauthorizedError', async () => {
+  const guarded = await Server.startWithKey(kKey);
+  const request = { model: kModel, query: kQuery, documents: kDocuments };
+  try {
+    for (const Client of [CohereClient, CohereClientV2]) {
+      await assert.rejects(new Client({ baseUrl: guarded.root, token: 'wrong' }).rerank(request),
+          (error) => error instanceof Cohere.UnauthorizedError && error.statusCode === 401);
+      const answer = await new Client({ baseUrl: guarded.root, token: kKey }).rerank(request);
+      assertRanking(rankingOf(answer), rerankByCommand(kQuery, kDocuments));
+    }
+  } finally {
+    await guarded.stop();
+  }
+});

@@ -6,6 +6,8 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import readline from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -54,6 +56,18 @@ export class Server {
       throw error;
     });
     return server;
+  }
+
+  /** A server that serves only who sends `key`. */
+  static async startWithKey(key) {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'espalier-clients-'));
+    try {
+      const file = path.join(folder, 'keys');
+      fs.writeFileSync(file, `shop ${key}\n`);
+      return await Server.start('--api-key-file', file);  // which is read once, at the start
+    } finally {
+      fs.rmSync(folder, { recursive: true });
+    }
   }
 
   /** Asks it to end; fails unless it does so with exit code 0. */

@@ -1,8 +1,5 @@
 // OpenAI's SDK.
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
 import { Server, assertVectors, embedByCommand, kEndToken, kHiddenSize, kModel, tokenizeByCommand }
@@ -117,10 +114,7 @@ test('an unknown route is a NotFoundError', async () => {
 });
 
 test('a wrong key is an AuthenticationError', async () => {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'espalier-clients-'));
-  const keys = path.join(folder, 'keys');
-  fs.writeFileSync(keys, `shop ${kKey}\n`);
-  const guarded = await Server.start('--api-key-file', keys);
+  const guarded = await Server.startWithKey(kKey);
   try {
     await assert.rejects(clientOf(guarded.root, { apiKey: 'wrong' }).embeddings.create({ model: kModel, input: 'a' }),
         (error) => error instanceof OpenAI.AuthenticationError && error.status === 401 &&
@@ -129,7 +123,6 @@ test('a wrong key is an AuthenticationError', async () => {
     assertVectors(embeddingsOf(answer), embedByCommand(['a']));
   } finally {
     await guarded.stop();
-    fs.rmSync(folder, { recursive: true });
   }
 });
 
