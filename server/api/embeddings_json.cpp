@@ -14,14 +14,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto kMembers = with_input_options(std::array<std::string_view, 11>{
-    "input", "content", "messages", "model", "encoding_format", "embedding_type", "output_dtype",
-    "dimensions", "normalized", "late_chunking", "return_trie"});
+constexpr auto kMembers = with_input_options(std::array<std::string_view, 14>{
+    "input", "text", "image", "content", "messages", "model", "encoding_format", "embedding_type",
+    "encoding_type", "output_dtype", "dimensions", "normalized", "late_chunking", "return_trie"});
 
-/// `encoding_format`, or what Jina and Voyage call it.
+/// `encoding_format`, or what Jina, LlamaIndex's class for Jina, and Voyage call it.
 Result<EmbeddingEncoding> parse_encoding(const json& object) {
   std::optional<EmbeddingEncoding> encoding;
-  for (const char* const field : {"encoding_format", "embedding_type", "output_dtype"}) {
+  for (const char* const field :
+       {"encoding_format", "embedding_type", "encoding_type", "output_dtype"}) {
     auto name = optional_string(object, field);
     if (!name) return tl::unexpected(std::move(name.error()));
     if (!*name) continue;
@@ -59,6 +60,19 @@ const char* inputs_field(const json& object) {
   return !object.contains("input") && object.contains("content") ? "content" : "input";
 }
 
+/// Jina's clients send {"text": …} for each text. Other objects are left, to be refused.
+void unwrap_texts(json& object, const char* field) {
+  const auto inputs = object.find(field);
+  if (inputs == object.end() || !inputs->is_array()) return;
+  for (json& input : *inputs) {
+    if (!input.is_object() || input.size() != 1) continue;
+    const auto text = input.find("text");
+    if (text == input.end() || !text->is_string()) continue;
+    auto unwrapped = text->get<std::string>();
+    input = std::move(unwrapped);
+  }
+}
+
 }  // namespace
 
 Result<EmbeddingsBody> parse_embeddings_body(std::string_view body) {
@@ -78,6 +92,7 @@ Result<EmbeddingsBody> parse_embeddings_body(std::string_view body) {
   auto options = parse_input_options(*object);
   if (!options) return tl::unexpected(std::move(options.error()));
   const char* const field = inputs_field(*object);
+  unwrap_texts(*object, field);
   auto inputs = parse_inputs(*object, field);
   if (!inputs) return tl::unexpected(std::move(inputs.error()));
 

@@ -1,8 +1,9 @@
-// LlamaIndex: embeddings through OpenAI's class, reranking through Cohere's.
+// LlamaIndex: embeddings through OpenAI's and Jina's classes, reranking through Cohere's.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { CohereRerank } from '@llamaindex/cohere';
 import { TextNode } from '@llamaindex/core/schema';
+import { JinaAIEmbedding } from '@llamaindex/jinaai';
 import { OpenAIEmbedding } from '@llamaindex/openai';
 import { Server, assertRanking, assertVectors, embedByCommand, kModel, rerankByCommand } from './espalier.mjs';
 import { record } from './recorder.mjs';
@@ -27,6 +28,22 @@ test('OpenAIEmbedding', async () => {
   assert.deepEqual(requests.map(({ method, path, body }) => [method, path, body]), [
     ['POST', '/v1/embeddings', { model: kModel, dimensions: 64, input: kTexts, encoding_format: 'base64' }],
     ['POST', '/v1/embeddings', { model: kModel, dimensions: 64, input: [kQuery], encoding_format: 'base64' }],
+  ]);
+});
+
+test('JinaAIEmbedding, which sends texts as objects', async () => {
+  const requests = await record(server.root, async (root) => {
+    const options = { model: kModel, apiKey: 'a-key', baseURL: `${root}/v1/embeddings` };
+    const documents = new JinaAIEmbedding({ ...options, dimensions: 64 });
+    assertVectors(await documents.getTextEmbeddings(kTexts), embedByCommand(kTexts, '--dimensions', '64'));
+    const queries = new JinaAIEmbedding({ ...options, task: 'retrieval.query' });
+    assertVectors([await queries.getTextEmbedding(kQuery)], embedByCommand([kQuery], '--prompt-name', 'query'));
+  });
+  assert.deepEqual(requests.map(({ method, path, body }) => [method, path, body]), [
+    ['POST', '/v1/embeddings',
+      { model: kModel, encoding_type: 'float', dimensions: 64, input: kTexts.map((text) => ({ text })) }],
+    ['POST', '/v1/embeddings',
+      { model: kModel, encoding_type: 'float', task: 'retrieval.query', input: [{ text: kQuery }] }],
   ]);
 });
 

@@ -57,6 +57,17 @@ TEST(EmbeddingRequest, ArraysOfStringsIdsAndIdListsAreRead) {
   EXPECT_EQ(std::get<TokenIds>(lists.inputs[1]), (TokenIds{4294967295}));
 }
 
+TEST(EmbeddingRequest, JinasObjectsWithATextAreTexts) {
+  const auto request = parsed(R"({"input":[{"text":"a"},"b"],"task":null})");
+  ASSERT_EQ(request.inputs.size(), 2U);
+  EXPECT_EQ(std::get<std::string>(request.inputs[0]), "a");
+  EXPECT_EQ(std::get<std::string>(request.inputs[1]), "b");
+  EXPECT_FALSE(request.single);
+  EXPECT_THAT(error_of(R"({"input":[{"text":""}]})"),
+              HasSubstr("input[0]: `input[0]` is an empty"));
+  EXPECT_EQ(encoding_of(R"({"input":"a","encoding_type":"binary"})"), EmbeddingEncoding::kBinary);
+}
+
 TEST(EmbeddingRequest, OptionsAreRead) {
   const auto body = parsed_body(
       R"({"input":"a","encoding_format":"base64","dimensions":64,"prompt_name":"query","truncate":false})");
@@ -116,7 +127,10 @@ TEST(EmbeddingRequest, InputMustBeThereAndOfAKnownForm) {
   EXPECT_THAT(error_of(R"({"input":{}})"), HasSubstr("not an object"));
   EXPECT_THAT(error_of(R"({"input":true})"), HasSubstr("not true"));
   EXPECT_THAT(error_of(R"({"input":[null]})"), HasSubstr("input[0]: "));
-  EXPECT_THAT(error_of(R"({"input":[{"text":"a"}]})"), HasSubstr("input[0]: "));
+  EXPECT_THAT(error_of(R"({"input":[{"image":"a"}]})"), HasSubstr("input[0]: "));
+  EXPECT_THAT(error_of(R"({"input":[{"text":"a"},{"image":"b"}]})"), HasSubstr("input[1]: "));
+  EXPECT_THAT(error_of(R"({"input":[{"text":7}]})"), HasSubstr("input[0]: "));
+  EXPECT_THAT(error_of(R"({"input":[{"text":"a","image":"b"}]})"), HasSubstr("input[0]: "));
 }
 
 TEST(EmbeddingRequest, EmptyInputsAreNamed) {
