@@ -161,20 +161,25 @@ int serve(const Options& options) {
   auto routes = server::api_routes(context);
   if (!options.no_page) append(server::page_routes(), routes);
   auto admin_routes = server::admin_routes(context);
+  if (admin != nullptr) {
+    append(server::open_debug_routes(context), admin_routes);
+    admin_routes = metrics.watch_routes(std::move(admin_routes));
+  } else {
+    append(std::exchange(admin_routes, {}), routes);
+  }
+  // Watched before either port serves: metrics look their routes up without a lock.
+  routes = metrics.watch_routes(std::move(routes));
   metrics.set_model_info(model_info(options, runtime.service().model()));
   metrics.set_ready(true);
   if (admin != nullptr) {
-    append(server::open_debug_routes(context), admin_routes);
-    admin->start(metrics.watch_routes(std::move(admin_routes)));
+    admin->start(std::move(admin_routes));
     spdlog::info("probes and metrics are at {}",
                  base_url(false, options.admin_host.empty() ? options.host : options.admin_host,
                           options.admin_port));
-  } else {
-    append(std::move(admin_routes), routes);
   }
   spdlog::info("{} is ready at {}", runtime.service().model().name,
                base_url(tls != nullptr, options.host, port));
-  http.serve(metrics.watch_routes(std::move(routes)));
+  http.serve(std::move(routes));
   all_answered.open();
   signals.finish();
   if (admin != nullptr) admin->stop();

@@ -74,7 +74,6 @@ prometheus::Counter& RequestMetrics::counter_of(RouteSeries& route, int status) 
 void RequestMetrics::on_request(const HttpExchange& exchange) {
   const auto found = routes_.find(exchange.route);
   RouteSeries& route = *(found != routes_.end() ? found : routes_.find(kOtherRoute))->second;
-  answered_.fetch_add(1, std::memory_order_relaxed);
   counter_of(route, exchange.status).Increment();
   route.seconds->Observe(exchange.seconds);
   route.request_bytes->Increment(static_cast<double>(exchange.request_bytes));
@@ -106,6 +105,7 @@ void RequestMetrics::on_request(const HttpExchange& exchange) {
 }
 
 void RequestMetrics::on_stages(const RequestReport& report) {
+  answered_.fetch_add(1, std::memory_order_relaxed);
   tokenize_seconds_.Observe(report.tokenize_seconds);
   queue_seconds_.Observe(report.queue_seconds);
   wait_seconds_.Observe(report.queue_seconds);

@@ -28,7 +28,7 @@ class RequestMetrics {
   void on_stages(const RequestReport& report);
   void on_never_fits();
   void on_abandoned(size_t requests);
-  /// Requests of all routes since the start.
+  /// Requests that the model answered, since the start; not those of who only looks.
   uint64_t answered() const { return answered_.load(std::memory_order_relaxed); }
   prometheus::Gauge& in_progress() { return in_progress_; }
 

@@ -219,6 +219,16 @@ TEST(Metrics, ManyThreadsCountWhileTheyAreRead) {
   EXPECT_THAT(text, HasSubstr("espalier_key_tokens_total{key=\"shop\"} 4000\n"));
 }
 
+TEST(Metrics, TotalsCountWhatTheModelAnsweredAndNotWhoOnlyLooks) {
+  Metrics metrics;
+  metrics.announce_routes({"/v1/embeddings", "/stats"});
+  request(metrics, "/stats", 200);
+  EXPECT_EQ(metrics.totals().requests, 0U);
+  metrics.on_stages({});
+  request(metrics, "/v1/embeddings", 200);
+  EXPECT_EQ(metrics.totals().requests, 1U);
+}
+
 TEST(Metrics, BytesAndInputsOfRequestsAreCounted) {
   Metrics metrics;
   metrics.announce_routes({"/embed"});
