@@ -14,9 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto kMembers = with_input_options(std::array<std::string_view, 14>{
-    "input", "text", "image", "content", "messages", "model", "encoding_format", "embedding_type",
-    "encoding_type", "output_dtype", "dimensions", "normalized", "late_chunking", "return_trie"});
+constexpr auto kMembers = with_input_options(std::array<std::string_view, 15>{
+    "input", "prompt", "text", "image", "content", "messages", "model", "encoding_format",
+    "embedding_type", "encoding_type", "output_dtype", "dimensions", "normalized", "late_chunking",
+    "return_trie"});
 
 /// `encoding_format`, or what Jina, LlamaIndex's class for Jina, and Voyage call it.
 Result<EmbeddingEncoding> parse_encoding(const json& object) {
@@ -25,7 +26,7 @@ Result<EmbeddingEncoding> parse_encoding(const json& object) {
        {"encoding_format", "embedding_type", "encoding_type", "output_dtype"}) {
     auto name = optional_string(object, field);
     if (!name) return tl::unexpected(std::move(name.error()));
-    if (!*name) continue;
+    if (!*name || **name == "not_set") continue;  // that is Dify's word for nothing
     const auto known = embedding_encoding(**name);
     if (!known) return tl::unexpected(unknown_encoding(field));
     // `output_dtype` is the type of the numbers and `encoding_format` how they are written:
@@ -45,6 +46,12 @@ std::optional<ApiError> refuse_unsupported(const json& object) {
     return invalid_param("messages",
                          "`messages` are not served here; send the text as `input`, and what to do "
                          "with it as `instruction`");
+  }
+  if (object.contains("prompt") && !object["prompt"].is_null()) {
+    return invalid_param(
+        "prompt",
+        "`prompt` is not served here; send `instruction`, or `prompt_name` for one "
+        "of the model's prompts");
   }
   const auto late = optional_bool(object, "late_chunking");
   if (!late) return late.error();

@@ -44,7 +44,10 @@ class AdminPortTest(EspalierTest):
         server = self.start("--api-key-file", self.keys(), "--debug-endpoints", "--admin-port", admin)
         for path in PROBES + DEBUG:
             self.assertEqual(fetch(admin, path)[0], 200, path)
+        for path in PROBES:
             self.assert_error(server.get(path), 404)
+        for path in DEBUG:  # there too, for the page, but not without an admin's key
+            self.assert_error(server.get(path), 401)
         for path in ("/v1/models", "/v1/embeddings"):
             self.assertEqual(fetch(admin, path)[0], 404, path)
         self.assertIn(f"probes and metrics are at http://127.0.0.1:{admin}", server.log_text())

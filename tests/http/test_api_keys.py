@@ -9,6 +9,7 @@ from espalier_server import EspalierTest, ServerTest, run_espalier, wait_until
 KEYS = """# name  key         weight
 shop      shop-secret
 wiki      wiki-secret 2.5
+boss      boss-secret admin
 """
 # Time for what two clients send at once to go into one batch.
 GATHERING = ("--batch-window-ms", "500")
@@ -29,14 +30,28 @@ class KeysTest(ServerTest):
     def setUpClass(cls):
         cls.file = key_file()
         cls.addClassCleanup(os.remove, cls.file)
-        cls.options = ("--api-key-file", cls.file, "--debug-endpoints")
+        cls.options = ("--api-key-file", cls.file, "--api-key", "extra-secret", "--api-key", "other-secret",
+                       "--admin-key", "ops-secret", "--debug-endpoints")
         super().setUpClass()
 
     def guarded(self, headers):
         yield self.server.post("/v1/embeddings", {"input": "a"}, headers)
         yield self.server.post("/v1/rerank", {"query": "a", "documents": ["b"]}, headers)
-        for path in ("/v1/models", "/debug/timeline", "/debug/trie", "/debug/trie.svg"):
+        for path in ("/v1/models", "/v1/models/espalier-mini", "/stats", "/info"):
             yield self.server.request("GET", path, headers=headers)
+
+    def test_debug_endpoints_need_an_admins_key(self):
+        for path in ("/debug/timeline", "/debug/trie", "/debug/trie.svg"):
+            self.assert_error(self.server.get(path), 401)
+            self.assert_error(self.server.request("GET", path, headers=bearer("shop-secret")), 403,
+                              code="admin_key_required", message="--admin-key")
+            for key in ("boss-secret", "ops-secret"):
+                self.assertEqual(self.server.request("GET", path, headers=bearer(key)).status, 200)
+
+    def test_keys_of_options_are_as_good_as_those_of_the_file(self):
+        for key in ("extra-secret", "other-secret", "ops-secret", "boss-secret"):
+            for reply in self.guarded(bearer(key)):
+                self.assertEqual(reply.status, 200, reply)
 
     def test_a_key_opens_every_route(self):
         for key in ("shop-secret", "wiki-secret"):

@@ -138,7 +138,7 @@ class OptionTest(ServerTest):
 
     def test_unknown_fields_and_nulls_are_ignored(self):
         plain = self.server.embed("salt")
-        for fields in ({"user": "u", "priority": {"a": [1, {"b": None}]}, "add_special_tokens": False},
+        for fields in ({"user": "u", "priority": {"a": [1, {"b": None}]}, "cache_salt": "c"},
                        {"encoding_format": None, "dimensions": None, "prompt_name": None, "instruction": None,
                         "truncate": None, "model": None, "user": None}):
             np.testing.assert_array_equal(self.server.embed("salt", **fields), plain)

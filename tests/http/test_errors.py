@@ -68,10 +68,10 @@ class EmbeddingErrorTest(ErrorTest):
     def test_options_of_a_wrong_type_or_value(self):
         for wrong in (0, -1, 257, 1.5, "64", 2**70, [64], True):
             self.refused({"input": "a", "dimensions": wrong}, "dimensions")
-        for wrong in ("int8", "", 5, ["float"]):
+        for wrong in ("int4", "", 5, ["float"]):
             self.refused({"input": "a", "encoding_format": wrong}, "encoding_format", "base64|string")
         for wrong in ("no", 1, {}):
-            self.refused({"input": "a", "truncate": wrong}, "truncate", "true or false")
+            self.refused({"input": "a", "truncate": wrong}, "truncate", "true, false")
         self.refused({"input": "a", "model": 5}, "model")
         self.refused({"input": "a", "instruction": 5}, "instruction")
         self.refused({"input": "a", "prompt_name": 5}, "prompt_name")
@@ -175,7 +175,7 @@ class HttpTest(ErrorTest):
     TOO_LARGE = json.dumps({"input": "salt " * 300_000}).encode()
 
     def test_unknown_routes(self):
-        for path in ("/", "/v1", "/v1/embeddings/", "/V1/EMBEDDINGS", "/v1/../v1/embeddings", "/%00",
+        for path in ("/v1", "/v1/embeddings/", "/V1/EMBEDDINGS", "/v1/../v1/embeddings", "/%00",
                      "/v1/chat/completions"):
             self.assert_error(self.server.get(path), 404)
             self.assert_error(self.server.post(path, {"input": "a"}), 404)

@@ -111,6 +111,8 @@ TEST(EmbeddingRequest, WhatWouldChangeTheAnswerAndIsNotServedIsRefused) {
   EXPECT_THAT(error_of(R"({"messages":[{"role":"user","content":"a"}]})"), HasSubstr("messages: "));
   EXPECT_THAT(error_of(R"({"input":"a","late_chunking":true})"), HasSubstr("late_chunking: "));
   EXPECT_EQ(error_of(R"({"input":"a","late_chunking":false})"), "no error");
+  EXPECT_THAT(error_of(R"({"input":"a","prompt":"Find: "})"), HasSubstr("prompt: "));
+  EXPECT_EQ(error_of(R"({"input":"a","prompt":null,"encoding_format":"not_set"})"), "no error");
   EXPECT_THAT(error_of(R"({"input":"a","encoding_format":"base64","output_dtype":"int8"})"),
               HasSubstr("output_dtype: "));
   EXPECT_THAT(error_of(R"({"input":"a","task":"text-matching"})"), HasSubstr("task: "));
