@@ -31,8 +31,8 @@ async function drawTrie() {
 function explain(error) {
   const reasons = {
     401: "This needs an API key: type one above.",
-    403: "This key may not see it: an administrator's key is needed.",
-    404: "The server keeps no record of its batches. Start it with --debug-endpoints to see them here.",
+    403: "This key may not see them: an administrator’s key is needed.",
+    404: "This server shows no batches here. Start it with --debug-endpoints to see them.",
   };
   trace = null;
   byId("batches-state").textContent = reasons[error.status] ?? error.message;

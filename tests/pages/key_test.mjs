@@ -8,6 +8,7 @@ import { accessibilityFaults, launchBrowser, openPage } from "./browser.mjs";
 import { startServer } from "./espalier_server.mjs";
 
 const KEY = "a-key-that-nobody-guesses";
+const ADMIN_KEY = "a-key-that-an-administrator-has";
 
 describe("with API keys", () => {
   let folder;
@@ -15,8 +16,8 @@ describe("with API keys", () => {
   let browser;
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), "espalier-keys-"));
-    writeFileSync(join(folder, "keys"), `shop ${KEY}\n`);
-    server = await startServer("--api-key-file", join(folder, "keys"));
+    writeFileSync(join(folder, "keys"), `shop ${KEY}\nboss ${ADMIN_KEY} admin\n`);
+    server = await startServer("--debug-endpoints", "--api-key-file", join(folder, "keys"));
     browser = await launchBrowser();
   });
   after(async () => {
@@ -56,6 +57,28 @@ describe("with API keys", () => {
     await page.locator(".result").first().waitFor();
     assert.equal(page.url().includes(KEY), false);
     assert.deepEqual(await page.evaluate(() => [localStorage.length, document.cookie]), [0, ""]);
+    assert.deepEqual(page.faults, []);
+  });
+
+  it("shows batches to an administrator alone", async () => {
+    const page = await openPage(browser, `${server.url}/#batches`, { expected: /status of 40[13]/ });
+    await page.getByText("This needs an API key").waitFor();
+    const useKey = async (key) => {
+      await page.getByLabel("API key").fill(key);
+      await page.getByRole("button", { name: "Use this key" }).click();
+    };
+    await useKey(KEY);
+    await page.getByText("an administrator’s key is needed").waitFor();
+    assert.equal(await page.locator("#batches-content").isVisible(), false);
+    await page.locator("#live").waitFor();  // what any key may see
+
+    await page.getByRole("tab", { name: "Rank" }).click();
+    await page.getByRole("button", { name: "Rank" }).click();
+    await page.locator(".result").first().waitFor();
+    await page.getByRole("tab", { name: "Batches" }).click();
+    await useKey(ADMIN_KEY);
+    await page.locator("#timeline .box").first().waitFor();
+    await page.locator(".trie-picture").waitFor();
     assert.deepEqual(page.faults, []);
   });
 
