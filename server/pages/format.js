@@ -12,7 +12,12 @@ export const counted = (number, noun) => `${count(number)} ${noun}${number === 1
 /** For figures that change: 0.4, 12, 1.2K. */
 export const rate = (number) => (number < 1000 ? String(Number(number.toPrecision(2))) : short.format(number));
 
-export const percent = (share) => `${Math.round(100 * share)}\u202f%`;
+/** Whole ones; what is not all, or not nothing, is not called so. */
+export function percent(share) {
+  const rounded = Math.round(100 * share);
+  const close = (rounded === 100 && share < 1) || (rounded === 0 && share > 0);
+  return `${close ? (rounded === 0 ? "< 1" : "> 99") : rounded}\u202f%`;
+}
 
 /** Milliseconds: 0.42 ms, 18 ms, 2.3 s. */
 export function duration(milliseconds) {

@@ -1,11 +1,13 @@
 // "Rank": a query and documents, best first, with scores as bars.
 import { ApiFailure, post } from "./api.js";
 import { costLine } from "./cost.js";
-import { byId, element } from "./dom.js";
+import { byId, disclosure, element } from "./dom.js";
 import { counted, shortened } from "./format.js";
 import { setUpRequestForm } from "./request_form.js";
 import { countTexts, textsOf } from "./texts.js";
 import { trieFigure } from "./trie.js";
+
+const SHOWN_AT_ONCE = 20;
 
 function resultItem(result, place, text) {
   const score = result.relevance_score;
@@ -15,6 +17,15 @@ function resultItem(result, place, text) {
     element("span", { class: "score" }, element("span", { class: "spoken" }, "score "), score.toFixed(3)),
     element("span", { class: "track", "aria-hidden": "true" },
       element("span", { class: "fill", style: { width: `${100 * score}%` } })));
+}
+
+/** The best ones, and the others when they are asked for. */
+function resultLists(results, documents) {
+  const list = (part, first) => element("ol", { class: "results", start: String(first) },
+    part.map((result, index) => resultItem(result, first + index, documents[result.index])));
+  const others = results.slice(SHOWN_AT_ONCE);
+  return [list(results.slice(0, SHOWN_AT_ONCE), 1), others.length === 0 ? null
+    : disclosure(counted(others.length, "more document"), () => list(others, SHOWN_AT_ONCE + 1))];
 }
 
 async function rank(signal) {
@@ -28,9 +39,7 @@ async function rank(signal) {
   const cost = await post("v1/rerank", request, signal);
   const { results, trie } = cost.answer;
   byId("rank-results").replaceChildren(
-    element("ol", { class: "results" }, results.map((result, place) =>
-      resultItem(result, place + 1, documents[result.index]))),
-    costLine(cost));
+    element("div", {}, resultLists(results, documents)), costLine(cost));
   byId("rank-trie").replaceChildren(...(trie ? [trieFigure(trie, "document")] : []));
   return `${counted(results.length, "document")} ranked. Best: ${shortened(documents[results[0].index], 80)}`;
 }

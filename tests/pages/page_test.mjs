@@ -64,6 +64,17 @@ describe("the page", () => {
     assert.equal(await page.locator("#rank-results img").count(), 0);
   }));
 
+  it("shows the best of many, and the others on demand", () => visit(server, {}, async (page) => {
+    const documents = Array.from({ length: 45 }, (_, index) => `package number ${index}`);
+    await rank(page, "a web server", documents);
+    const shown = page.locator(".result .text:visible");
+    assert.equal(await shown.count(), 20);
+    await page.getByText("25 more documents").click();
+    await page.locator(".result").nth(44).waitFor();
+    assert.deepEqual((await shown.allTextContents()).sort(), [...documents].sort());
+    assert.match(await page.locator(".trie .figures").textContent(), /9\d.% saved/);
+  }));
+
   it("ranks as the instruction says", () => visit(server, {}, async (page) => {
     await page.getByLabel("Instruction").fill("Find animals");
     await rank(page, "a web server", DOCUMENTS);
