@@ -52,7 +52,7 @@ function boxOf(node, noun, columns, lineHeight) {
     height,
     text: lines > 2 && node.tokens > columns * CAPTION_WIDTH ? [element("b", {}, `${counted(node.tokens, "token")} × ${node.inputs}`), text]
       : lines > 0 ? text : "",
-    class: `share-${stepOf(node.inputs)} ${lines > 1 ? "tall" : ""}`,
+    class: `share-${stepOf(node.inputs)} ${lines > 1 ? "tall" : lines === 0 ? "thin" : ""}`,
     label: `${counted(node.tokens, "token")} from position ${node.position}, ${sharing(node, noun)}: ` +
       (lines > 0 ? "" : shortened(node.text, 120)),
     detail: () => [

@@ -173,6 +173,11 @@ TEST_F(OptionsTest, DebugEndpointsAreOffUnlessSwitchedOn) {
   EXPECT_TRUE(parse({"serve"}).options.debug_endpoints);
 }
 
+TEST_F(OptionsTest, ThePageIsServedUnlessSwitchedOff) {
+  EXPECT_FALSE(parse({"serve"}).options.no_page);
+  EXPECT_TRUE(parse({"serve", "--no-page"}).options.no_page);
+}
+
 TEST_F(OptionsTest, TokenizerThreadsAreCountedAutomaticallyUnlessSet) {
   EXPECT_EQ(parse({"serve"}).options.tokenizer_threads, 0U);
   EXPECT_EQ(parse({"serve", "--tokenizer-threads", "3"}).options.tokenizer_threads, 3U);
