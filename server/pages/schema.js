@@ -33,7 +33,7 @@ function merged(root, schema) {
 
 const choicesOf = (schema) => schema.oneOf ?? schema.anyOf;
 
-/** "array of string", "integer or null", "one of RankRequest, …". */
+/** "array of (string or Document)", "integer or null". */
 function typeText(root, schema, depth = 0) {
   const { value, name } = merged(root, schema);
   if (value === true || depth > 4) return "anything";
@@ -42,7 +42,10 @@ function typeText(root, schema, depth = 0) {
   if (choices) return choices.map((choice) => typeText(root, choice, depth + 1)).join(" or ");
   const types = [value.type ?? (value.properties ? "object" : value.items ? "array" : "anything")].flat();
   return types.map((type) => {
-    if (type === "array" && value.items) return `array of ${typeText(root, value.items, depth + 1)}`;
+    if (type === "array" && value.items) {
+      const entries = typeText(root, value.items, depth + 1);
+      return `array of ${entries.includes(" or ") ? `(${entries})` : entries}`;
+    }
     if (type === "object" && name) return name;
     return type;
   }).join(" or ");

@@ -48,7 +48,7 @@ describe("the API reference", () => {
       .first().locator("> .field-head");
     assert.equal(await field("query").textContent(), "querystringrequired");
     assert.equal(await field("documents").textContent(),
-      "documentsarray of string or Documentrequired1 to 2048 entries");
+      "documentsarray of (string or Document)required1 to 2048 entries");
     assert.equal(await field("top_n").textContent(), "top_ninteger or nullat least 0default null");
     await rerank.getByText("Inside documents").click();
     await rerank.getByText("If it is Document:").waitFor();
