@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "server/api/route_paths.h"
 #include "server/observe/log_text.h"
 #include "server/observe/probe_routes.h"
 #include "server/observe/trace_context.h"
@@ -105,7 +106,9 @@ AccessLog::AccessLog(LogFormat format) : format_(format) {
 }
 
 void AccessLog::on_request(const HttpExchange& exchange) const {
-  const auto level = is_probe_route(exchange.route) ? spdlog::level::debug : spdlog::level::info;
+  // An open page asks for /stats each second.
+  const bool frequent = is_probe_route(exchange.route) || exchange.route == kStatsPath;
+  const auto level = frequent ? spdlog::level::debug : spdlog::level::info;
   if (!logger_->should_log(level)) return;
   std::string line;
   line.reserve(512);

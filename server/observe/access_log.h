@@ -25,7 +25,7 @@ class AccessLog {
   /// Writes where the default logger writes, from its level on; `format` must be its format.
   explicit AccessLog(LogFormat format);
 
-  /// At level info; probes' requests at level debug.
+  /// At level info; probes' requests, and those for /stats, at level debug.
   void on_request(const HttpExchange& exchange) const;
 
  private:

@@ -122,12 +122,12 @@ TEST(AccessLog, ProbesAreForDebugging) {
     spdlog::set_default_logger(logger);
     out.str("");
     const AccessLog log(LogFormat::kJson);
-    for (const char* route : {"/v1/rerank", "/health", "/livez", "/readyz", "/metrics"})
+    for (const char* route : {"/v1/rerank", "/health", "/livez", "/readyz", "/metrics", "/stats"})
       log.on_request(TestExchange(route, 200).get());
     const std::string lines = out.str();
     return std::count(lines.begin(), lines.end(), '\n');
   };
-  EXPECT_EQ(count(spdlog::level::debug), 5);
+  EXPECT_EQ(count(spdlog::level::debug), 6);
   EXPECT_EQ(count(spdlog::level::info), 1);
   EXPECT_EQ(json::parse(out.str())["route"], "/v1/rerank");
   EXPECT_EQ(count(spdlog::level::warn), 0);
