@@ -1,7 +1,5 @@
 #include "server/http/http_server.h"
 
-#include <httplib.h>
-
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -11,11 +9,13 @@
 #include "server/http/body_receiver.h"
 #include "server/http/connection.h"
 #include "server/http/connection_loop.h"
+#include "server/http/http_codec.h"
 #include "server/http/listening_socket.h"
 #include "server/http/peer_address.h"
 #include "server/http/request_head.h"
 #include "server/http/request_id.h"
 #include "server/http/request_threads.h"
+#include "server/http/visit.h"
 
 namespace espalier::server {
 namespace {
@@ -32,36 +32,6 @@ ApiError http_error(ErrorKind kind, std::string message) {
   error.message = std::move(message);
   return error;
 }
-
-/// One request, from its head to its answer.
-struct Visit final : PendingRequest {
-  Visit(Connection& connection_in, RequestHead head_in, const HttpServerOptions& options,
-        BodyBudget& budget, BodyBudget& send_budget_in)
-      : PendingRequest(head_in, options.body_bytes_max,
-                       std::chrono::seconds(options.receive_seconds_max), budget),
-        connection(connection_in),
-        head(std::move(head_in)),
-        send_budget(send_budget_in),
-        stall_max(options.receive_seconds_max) {}
-
-  /// The library decodes the body, which has arrived whole.
-  bool needs_decoding() const {
-    return !answered && head.method == "POST" && !head.content_encoding.empty();
-  }
-
-  Connection& connection;  // which owns this while the body comes
-  RequestHead head;
-  BodyBudget& send_budget;
-  std::chrono::seconds stall_max;
-  const Route* route = nullptr;
-  HttpRequest request;  // for `route`, its body last
-  HttpResponse answer;  // also before the body is read, if `answered`
-  bool answered = false;
-  bool head_was_sound = true;
-  size_t response_bytes = 0;
-  bool send_failed = false;
-  bool close_after = false;
-};
 
 /// What the route's functions see of a visit; the body comes later.
 HttpRequest request_without_body(const Visit& visit, SteadyClock::time_point received_at) {
@@ -88,82 +58,6 @@ bool takes(const Route& route, std::string_view path) {
 /// What becomes of a connection that a thread is done with.
 enum class After : uint8_t { kKeep, kAwaitBody, kLinger, kClose, kAbandon };
 
-/// The library hands its request to our handlers, but nothing of ours: they run on the thread that
-/// entered it, where this is set.
-thread_local Visit* current_visit = nullptr;
-
-class VisitScope {
- public:
-  explicit VisitScope(Visit& visit) { current_visit = &visit; }
-  ~VisitScope() { current_visit = nullptr; }
-  VisitScope(const VisitScope&) = delete;
-  VisitScope& operator=(const VisitScope&) = delete;
-};
-
-/// What the library reads: a head that we wrote, with nothing but what it must know for the body,
-/// and that body if it is to be decoded. So none of what it does with other fields is ever reached
-/// (ranges, multipart forms, compressed answers, percent-decoded values, heads without end).
-class VisitStream final : public httplib::Stream {
- public:
-  explicit VisitStream(Visit& visit) : visit_(visit), head_(library_head(visit)) {}
-
-  bool is_readable() const override { return true; }
-  bool is_writable() const override { return !visit_.send_failed; }
-
-  ssize_t read(char* to, size_t size) override {
-    if (head_read_ < head_.size()) {
-      const size_t copied = head_.copy(to, size, head_read_);
-      head_read_ += copied;
-      return static_cast<ssize_t>(copied);
-    }
-    const std::string& content = visit_.receiver.content();
-    const size_t copied = content.copy(to, size, content_read_);
-    content_read_ += copied;
-    return static_cast<ssize_t>(copied);
-  }
-
-  ssize_t write(const char* from, size_t size) override {
-    if (visit_.send_failed) return -1;
-    const auto status = visit_.connection.write({from, size}, visit_.send_budget, visit_.stall_max);
-    visit_.send_failed = status != TransferStatus::kOk;
-    return visit_.send_failed ? -1 : static_cast<ssize_t>(size);
-  }
-
-  void get_remote_ip_and_port(std::string& ip, int& port) const override { nowhere(ip, port); }
-  void get_local_ip_and_port(std::string& ip, int& port) const override { nowhere(ip, port); }
-  /// Not the real descriptor: the library answers 500 to those above FD_SETSIZE.
-  socket_t socket() const override { return 0; }
-
- private:
-  static void nowhere(std::string& ip, int& port) {
-    ip.clear();
-    port = 0;
-  }
-
-  static std::string library_head(const Visit& visit) {
-    if (visit.needs_decoding()) {
-      return "POST / HTTP/1.1\r\nContent-Length: " +
-             std::to_string(visit.receiver.content().size()) +
-             "\r\nContent-Encoding: " + visit.head.content_encoding + "\r\n\r\n";
-    }
-    return std::string(visit.head.method == "HEAD" ? "HEAD" : "GET") + " / HTTP/1.1\r\n\r\n";
-  }
-
-  Visit& visit_;
-  std::string head_;
-  size_t head_read_ = 0;
-  size_t content_read_ = 0;
-};
-
-/// The library's server without its sockets: one request at a time through process_request().
-class RequestCodec final : public httplib::Server {
- public:
-  void process(httplib::Stream& stream) {
-    bool connection_closed = false;
-    process_request(stream, false, connection_closed, nullptr);
-  }
-};
-
 }  // namespace
 
 struct HttpServer::Impl {
@@ -172,16 +66,17 @@ struct HttpServer::Impl {
         observer(std::move(observer_in)),
         body_budget(kLargestBodiesAtOnce * options.body_bytes_max),
         unsent_budget(kLargestBodiesAtOnce * options.body_bytes_max),
+        codec(options.body_bytes_max,
+              {.answer = [this](Visit& visit, BodyState state,
+                                std::string body) { return answer(visit, state, std::move(body)); },
+               .before_writing = [this](Visit& visit) { complete_answer(visit); }}),
         loop({.idle_max = std::chrono::seconds(options.idle_seconds_max),
               .head_max = std::chrono::seconds(options.receive_seconds_max),
               .head_bytes_max = options.head_bytes_max,
               .connections_max = options.connections_max},
              options.tls,
-             [this](std::unique_ptr<Connection> connection) { dispatch(std::move(connection)); }) {
-    set_up_codec();
-  }
+             [this](std::unique_ptr<Connection> connection) { dispatch(std::move(connection)); }) {}
 
-  void set_up_codec();
   void dispatch(std::unique_ptr<Connection> connection);
   void serve_one(std::unique_ptr<Connection> connection);
   After handle(Connection& connection);
@@ -191,56 +86,21 @@ struct HttpServer::Impl {
   bool answer_preflight(Visit& visit) const;
   bool reject_before_body(Visit& visit);
   static std::optional<HttpResponse> ask_admission(const Visit& visit);
-  HttpResponse decode_and_answer(Visit& visit, const httplib::ContentReader& reader);
+  HttpResponse answer(Visit& visit, BodyState state, std::string body) const;
   ApiError body_error(const Visit& visit, BodyState state) const;
-  static HttpResponse call_handler(Visit& visit, std::string body);
-  void write_answer(Visit& visit, httplib::Response& response) const;
+  void complete_answer(Visit& visit) const;
 
   HttpServerOptions options;
   RequestObserver observer;
   std::vector<Route> routes;
   BodyBudget body_budget;
   BodyBudget unsent_budget;  // of answers that their clients do not read
-  RequestCodec codec;
+  HttpCodec codec;
   ListeningSocket listener;
   ConnectionLoop loop;
   std::unique_ptr<RequestThreads> threads;
   std::unique_ptr<RequestThreads> probe_threads;
 };
-
-void HttpServer::Impl::set_up_codec() {
-  // Requests without a body to decode end here, the others in the handler of the only path there
-  // is.
-  codec.set_pre_routing_handler(
-      [this](const httplib::Request& request, httplib::Response& response) {
-        Visit& visit = *current_visit;
-        if (request.method == "POST") return httplib::Server::HandlerResponse::Unhandled;
-        if (!visit.answered) visit.answer = call_handler(visit, visit.receiver.take_content());
-        write_answer(visit, response);
-        return httplib::Server::HandlerResponse::Handled;
-      });
-  codec.Post("/", [this](const httplib::Request&, httplib::Response& response,
-                         const httplib::ContentReader& reader) {
-    Visit& visit = *current_visit;
-    visit.answer = decode_and_answer(visit, reader);
-    write_answer(visit, response);
-  });
-  // No memory for a body, most likely.
-  codec.set_exception_handler(
-      [this](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
-        Visit& visit = *current_visit;
-        visit.answer = error_response(http_error(ErrorKind::kInternal, "the server failed"));
-        visit.close_after = true;
-        write_answer(visit, response);
-      });
-  codec.set_post_routing_handler([](const httplib::Request&, httplib::Response& response) {
-    // The library advertises its own keep-alive limits, and ranges; ours are others.
-    response.headers.erase("Keep-Alive");
-    response.headers.erase("Accept-Ranges");
-    response.headers.erase("Connection");
-    response.set_header("Connection", current_visit->close_after ? "close" : "keep-alive");
-  });
-}
 
 void HttpServer::Impl::dispatch(std::unique_ptr<Connection> connection) {
   const auto bytes = connection->buffered_bytes();
@@ -277,7 +137,7 @@ void HttpServer::Impl::serve_one(std::unique_ptr<Connection> connection) {
 After HttpServer::Impl::handle(Connection& connection) {
   if (connection.pending == nullptr) begin(connection);
   auto& visit = static_cast<Visit&>(*connection.pending);
-  if (!visit.answered && visit.receiver.receive(connection) == BodyState::kIncomplete)
+  if (visit.reads_body() && visit.receiver.receive(connection) == BodyState::kIncomplete)
     return After::kAwaitBody;
   const auto owned = std::move(connection.pending);
   return finish(visit);
@@ -304,7 +164,7 @@ void HttpServer::Impl::begin(Connection& connection) {
   connection.pending = std::move(owned);
   const bool waits_for_us = visit.head.expects_continue && !connection.has_buffered_bytes() &&
                             visit.receiver.state() == BodyState::kIncomplete;
-  if (visit.answered || !waits_for_us) return;
+  if (!visit.reads_body() || !waits_for_us) return;
   // A failure shows in the next read.
   connection.write("HTTP/1.1 100 Continue\r\n\r\n", unsent_budget, visit.stall_max);
 }
@@ -312,16 +172,12 @@ void HttpServer::Impl::begin(Connection& connection) {
 After HttpServer::Impl::finish(Visit& visit) {
   Connection& connection = visit.connection;
   const BodyState state = visit.receiver.state();
-  if (!visit.answered && state != BodyState::kComplete) {
+  if (visit.reads_body() && state != BodyState::kComplete) {
     visit.answer = error_response(body_error(visit, state));
     visit.answered = true;
     visit.close_after = true;
   }
-  {
-    const VisitScope scope(visit);
-    VisitStream stream(visit);
-    codec.process(stream);
-  }
+  codec.process(visit);
   ++connection.answered;
   static const std::string other(kOtherRoute);
   const auto taken = SteadyClock::now() - visit.request.received_at;
@@ -362,8 +218,7 @@ void HttpServer::Impl::route(Visit& visit) {
     visit.answered = reject_before_body(visit);
   }
   // What cannot be read as the next request ends the connection.
-  const bool reads_body = !visit.answered && head.method == "POST";
-  visit.close_after = !head.keep_alive || (!reads_body && head.body != BodyKind::kNone);
+  visit.close_after = !head.keep_alive || (!visit.reads_body() && head.body != BodyKind::kNone);
 }
 
 /// Without a key: browsers send none with it.
@@ -403,26 +258,6 @@ std::optional<HttpResponse> HttpServer::Impl::ask_admission(const Visit& visit) 
   }
 }
 
-HttpResponse HttpServer::Impl::decode_and_answer(Visit& visit,
-                                                 const httplib::ContentReader& reader) {
-  std::string body;
-  BodyState state = BodyState::kComplete;
-  const bool decoded = reader([&](const char* data, size_t size) {
-    if (size > options.body_bytes_max - body.size()) {
-      state = BodyState::kTooLarge;
-    } else if (!visit.receiver.share().grow(size)) {
-      state = BodyState::kOverloaded;
-    } else {
-      body.append(data, size);
-    }
-    return state == BodyState::kComplete;
-  });
-  if (!decoded && state == BodyState::kComplete) state = BodyState::kMalformed;
-  if (state != BodyState::kComplete) return error_response(body_error(visit, state));
-  visit.receiver.take_content();
-  return call_handler(visit, std::move(body));
-}
-
 ApiError HttpServer::Impl::body_error(const Visit& visit, BodyState state) const {
   switch (state) {
     case BodyState::kTooLarge:
@@ -449,7 +284,8 @@ ApiError HttpServer::Impl::body_error(const Visit& visit, BodyState state) const
                         : "the body is not valid " + visit.head.content_encoding);
 }
 
-HttpResponse HttpServer::Impl::call_handler(Visit& visit, std::string body) {
+HttpResponse HttpServer::Impl::answer(Visit& visit, BodyState state, std::string body) const {
+  if (state != BodyState::kComplete) return error_response(body_error(visit, state));
   visit.request.body = std::move(body);
   try {
     return visit.route->handler(visit.request);
@@ -458,17 +294,12 @@ HttpResponse HttpServer::Impl::call_handler(Visit& visit, std::string body) {
   }
 }
 
-void HttpServer::Impl::write_answer(Visit& visit, httplib::Response& response) const {
+void HttpServer::Impl::complete_answer(Visit& visit) const {
   visit.close_after = visit.close_after || loop.stopping();
   if (visit.answer.status == http_status(ErrorKind::kClientGone)) visit.send_failed = true;
   visit.response_bytes = visit.answer.body.size();
-  response.status = visit.answer.status;
-  response.body = std::move(visit.answer.body);
-  if (visit.answer.status != kNoContent)
-    response.set_header("Content-Type", visit.answer.content_type);
-  response.set_header("X-Request-Id", visit.request.id);
+  visit.answer.headers.emplace_back("X-Request-Id", visit.request.id);
   options.cors.append_answer_fields(visit.request.fields, visit.answer.headers);
-  for (const auto& [name, value] : visit.answer.headers) response.set_header(name, value);
 }
 
 HttpServer::HttpServer(HttpServerOptions options, RequestObserver observer)

@@ -1,9 +1,10 @@
 // HTTP/1.1 on cpp-httplib, with its traps closed (see docs/decisions): a real listen backlog, a
 // port in use is an error, bodies counted after decoding, idle connections hold no thread, a
-// vanished client is noticed. The only file that includes httplib.h is http_server.cpp.
+// vanished client is noticed.
 //
 // Accepting, TLS, idle connections, heads and the arrival of bodies are ours (connection_loop.h,
-// request_head.h, body_receiver.h); the library decodes bodies and writes answers. GET requests
+// request_head.h, body_receiver.h); the library decodes bodies and writes answers
+// (http_codec.h). GET requests
 // have threads of their own, so that probes are answered while every other thread waits for the
 // model.
 //

@@ -239,6 +239,13 @@ TEST_F(HttpBodies, GetWithABodyIsAnsweredAndTheConnectionClosed) {
   EXPECT_TRUE(client.is_closed());
 }
 
+TEST_F(HttpBodies, GetDoesNotWaitForItsBody) {
+  RawClient client(running_.port());
+  client.send("GET /health HTTP/1.1\r\nHost: t\r\nContent-Length: 30\r\n\r\n");
+  EXPECT_EQ(client.receive(false, std::chrono::seconds(5)).value_or(RawResponse{}).status, 200);
+  EXPECT_TRUE(client.is_closed());
+}
+
 TEST_F(HttpBodies, PostWithoutABodyHasAnEmptyOne) {
   EXPECT_EQ(exchange(running_.port(), "POST /echo HTTP/1.1\r\nHost: t\r\n\r\n")->body, "|");
 }

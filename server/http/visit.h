@@ -1,0 +1,46 @@
+// One request, from its head to its answer.
+//
+// Thread contract: one thread at a time; it goes with its connection.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+#include "server/http/body_budget.h"
+#include "server/http/body_receiver.h"
+#include "server/http/connection.h"
+#include "server/http/http_server.h"
+#include "server/http/request_head.h"
+
+namespace espalier::server {
+
+struct Visit final : PendingRequest {
+  /// What its client does not read of the answer counts in `send_budget`.
+  Visit(Connection& connection_in, RequestHead head_in, const HttpServerOptions& options,
+        BodyBudget& body_budget, BodyBudget& send_budget_in)
+      : PendingRequest(head_in, options.body_bytes_max,
+                       std::chrono::seconds(options.receive_seconds_max), body_budget),
+        connection(connection_in),
+        head(std::move(head_in)),
+        send_budget(send_budget_in),
+        stall_max(options.receive_seconds_max) {}
+
+  /// Whether its body is read at all. A GET's is not: the connection ends with the answer.
+  bool reads_body() const { return !answered && head.method == "POST"; }
+
+  Connection& connection;  // which owns this while the body comes
+  RequestHead head;
+  BodyBudget& send_budget;
+  std::chrono::seconds stall_max;
+  const Route* route = nullptr;
+  HttpRequest request;  // for `route`, its body last
+  HttpResponse answer;  // also before the body is read, if `answered`
+  bool answered = false;
+  bool head_was_sound = true;
+  size_t response_bytes = 0;  // of the answer's body, once that is being written
+  bool send_failed = false;
+  bool close_after = false;
+};
+
+}  // namespace espalier::server
