@@ -113,9 +113,11 @@ void add_log_fields(const InferenceCall& call, HttpResponse& response) {
 /// Logs a failure of our own; clients' mistakes are theirs to read.
 HttpResponse failed(const ApiContext& context, const char* path, const ApiError& error,
                     ErrorForm form) {
-  if (error.code == kTooLargeCode) context.metrics->on_never_fits();
   if (error.kind == ErrorKind::kInternal) spdlog::error("{}: {}", path, error.message);
-  return error_response(error, form);
+  HttpResponse response = error_response(error, form);
+  // Those of status 413 are counted by it.
+  if (error.code == kTooLargeCode && response.status != 413) context.metrics->on_never_fits();
+  return response;
 }
 
 HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
@@ -127,7 +129,8 @@ HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
   auto body = handler(call);
   HttpResponse response =
       body ? json_response(std::move(*body)) : failed(context, path, body.error(), call.error_form);
-  if (body) {
+  const bool computed = call.report.compute_seconds > 0;  // rather than only tokenized
+  if (body && computed) {
     context.metrics->on_stages(call.report);
     context.metrics->on_usage(call.caller.identity.name, call.report.tokens, call.report.new_rows);
   }

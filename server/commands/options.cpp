@@ -1,398 +1,43 @@
 #include "server/commands/options.h"
 
-#include <toml++/toml.h>
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
-#include <map>
-#include <set>
-#include <stdexcept>
+#include <utility>
+
+#include "server/commands/option_table.h"
+#include "server/commands/options_file.h"
 
 namespace espalier::commands {
 namespace {
 
-/// A mistake in what the user typed, set or wrote; the message is complete.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// "max-batch-tokens" → "ESPALIER_MAX_BATCH_TOKENS".
-std::string environment_name(const std::string& option) {
-  std::string name = "ESPALIER_";
-  for (const char c : option) {
-    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+void take(CLI::Option& option, const std::string& value, const std::string& source) {
+  if (option.count() > 0) return;
+  try {
+    option.add_result(value);
+    option.run_callback();
+  } catch (const CLI::Error& error) {
+    throw UsageError(source + " is set to '" + value + "', which is refused: " + error.what());
   }
-  return name;
 }
 
-/// Builds the CLI11 application over an Options object and keeps the table for the merge.
-class CommandLineParser {
- public:
-  CommandLineParser(Options& options, const std::function<std::string()>& version_text)
-      : o_(options) {
-    app_.require_subcommand(0, 1);
-    app_.fallthrough(false);
-    app_.set_version_flag("--version", version_text,
-                          "Print version, commit and kernels, then exit");
-    app_.footer(
-        "Every option can also be set in a TOML file (--config FILE, key as the option's name) or "
-        "by the\n"
-        "environment variable that its help names; flags win over environment over file over "
-        "defaults.\n"
-        "ESPALIER_ISA=amx|avx512bf16|avx512vnni|avx512|avx2|scalar caps the CPU instructions that "
-        "are\n"
-        "used.\n\n"
-        "Examples:\n"
-        "  espalier serve --port 8080\n"
-        "  echo '{\"text\": \"hello\"}' | espalier embed --prompt-name query\n"
-        "  echo '{\"text\": \"a big cat\"}' | espalier rerank --query 'what is a tiger'\n"
-        "  espalier bench --batch 32 --prefix 512 --suffix 64,256 --dtype bf16,int8\n"
-        "`espalier COMMAND --help` explains the options of a command.");
-    add_serve();
-    add_embed();
-    add_rerank();
-    add_tokenize();
-    add_inspect();
-    add_bench();
+void take_environment(const std::string& name, CLI::Option& option,
+                      const Environment& environment) {
+  const std::string variable = environment_name(name);
+  const char* value = environment(variable.c_str());
+  if (value != nullptr && *value != '\0') take(option, value, "environment variable " + variable);
+}
+
+/// Fills the chosen command's options that no flag has set from `environment`, then from the file,
+/// whose keys may be those of all commands: one file may serve them all.
+void merge(OptionTable& options, const std::string& file, const Environment& environment) {
+  auto& table = options.table();
+  take_environment("config", *table.at("config"), environment);
+  std::map<std::string, std::string> file_values;
+  if (!file.empty()) file_values = read_options_file(file, options.names());
+  for (auto& [name, option] : table) {
+    if (name != "config") take_environment(name, *option, environment);
+    if (const auto value = file_values.find(name); value != file_values.end())
+      take(*option, value->second, file + ": `" + name + "`");
   }
-
-  CLI::App& app() { return app_; }
-
-  /// The chosen subcommand and its table; nullptr if none was named.
-  CLI::App* chosen() const {
-    const auto subcommands = app_.get_subcommands();
-    return subcommands.empty() ? nullptr : subcommands.front();
-  }
-  Command command() const { return commands_.at(chosen()); }
-
-  /// Fills the chosen command's options that no flag has set from `environment`, then from the
-  /// file.
-  void merge(const Environment& environment) {
-    auto& table = tables_.at(chosen());
-    take_environment("config", *table.at("config"), environment);
-    const auto file_values = read_file();
-    for (auto& [name, option] : table) {
-      if (name != "config") take_environment(name, *option, environment);
-      if (const auto value = file_values.find(name); value != file_values.end()) {
-        take(*option, value->second, o_.config + ": `" + name + "`");
-      }
-    }
-  }
-
- private:
-  using Table = std::map<std::string, CLI::Option*>;
-
-  CLI::App* subcommand(Command command, const std::string& name, const std::string& description) {
-    CLI::App* sub = app_.add_subcommand(name, description);
-    commands_[sub] = command;
-    option(sub, "config", o_.config,
-           "TOML file with these options as keys (max-batch-tokens = 4096)");
-    option(sub, "model", o_.model,
-           "Model folder as published on Hugging Face (config.json, tokenizer.json, "
-           "model.safetensors); "
-           "without it, the bundled espalier-mini");
-    option(sub, "log-level", o_.log_level,
-           "Least severe messages on stderr: debug, info, warn, error")
-        ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
-    option(sub, "log-format", o_.log_format,
-           "Lines on stderr: text for people, or json, one object a line")
-        ->check(CLI::IsMember({"text", "json"}));
-    return sub;
-  }
-
-  template <typename T>
-  CLI::Option* option(CLI::App* sub, const std::string& name, T& value,
-                      const std::string& description) {
-    CLI::Option* added = sub->add_option(
-        "--" + name, value, description + " [environment: " + environment_name(name) + "]");
-    // An empty default says nothing; its meaning is in the description.
-    if constexpr (std::is_same_v<T, std::string>) {
-      if (!value.empty()) added->capture_default_str();
-    } else {
-      added->capture_default_str();
-    }
-    tables_[sub][name] = added;
-    return added;
-  }
-
-  /// An option that may be given several times; environment and file separate by commas.
-  void list(CLI::App* sub, const std::string& name, std::vector<std::string>& values,
-            const std::string& description) {
-    tables_[sub][name] =
-        sub->add_option("--" + name, values,
-                        description + " [environment, by commas: " + environment_name(name) + "]")
-            ->delimiter(',')
-            ->allow_extra_args(false);
-  }
-
-  void flag(CLI::App* sub, const std::string& name, bool& value, const std::string& description) {
-    tables_[sub][name] = sub->add_flag(
-        "--" + name, value, description + " [environment: " + environment_name(name) + "]");
-  }
-
-  void add_compute_options(CLI::App* sub) {
-    option(
-        sub, "gemm", o_.gemm,
-        "Who multiplies matrices: native (our kernels: the same bits whatever else is in a batch), "
-        "onednn, openblas (f32 alone), or auto: native")
-        ->check(CLI::IsMember({"auto", "native", "onednn", "openblas"}));
-    option(sub, "threads", o_.threads,
-           "Compute threads; 0: as many as the CPUs that the process may use")
-        ->check(CLI::Range(size_t{0}, size_t{1024}));
-  }
-
-  void add_engine_options(CLI::App* sub) {
-    option(
-        sub, "dtype", o_.dtype,
-        "Number format of the matrix products: f32 (exact), bf16, int8 (half the memory of bf16), "
-        "or auto: bf16 if the CPU multiplies it, else f32")
-        ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
-    add_compute_options(sub);
-    option(sub, "dedup", o_.dedup,
-           "Shared prefixes are computed once (trie), once but for attention (radixmlp), or every "
-           "time (off)")
-        ->check(CLI::IsMember({"trie", "radixmlp", "off"}));
-    option(
-        sub, "max-batch-tokens", o_.max_batch_tokens,
-        "Rows that one batch computes at most: distinct prefixes, or all tokens with --dedup off")
-        ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
-    option(
-        sub, "max-workspace-mb", o_.max_workspace_mb,
-        "MiB that a batch's activations take at most: fewer rows than --max-batch-tokens if they "
-        "need more; an input that is longer still runs, alone. 0: no such limit")
-        ->check(CLI::Range(size_t{0}, size_t{1} << 20U));
-    option(sub, "max-input-tokens", o_.max_input_tokens,
-           "Tokens of one input at most; 0: the model's maximum, but no more than 8192")
-        ->check(CLI::Range(size_t{0}, size_t{1} << 20U));
-  }
-
-  void add_serve() {
-    CLI::App* sub = subcommand(Command::kServe, "serve", "Run the HTTP server");
-    option(sub, "host", o_.host, "Address to listen on; 0.0.0.0 for all interfaces");
-    option(sub, "port", o_.port, "TCP port to listen on; 0: any free one")
-        ->check(CLI::Range(0, 65535));
-    add_engine_options(sub);
-    option(sub, "default-prompt-name", o_.default_prompt_name,
-           "Prompt of the model to put before texts of requests that name none (`espalier inspect` "
-           "lists them); none: the model's own default, usually none");
-    add_transport_options(sub);
-    list(sub, "api-key", o_.api_keys,
-         "Serve only requests with `Authorization: Bearer KEY`; may be given several times. Other "
-         "users of the machine can see it in the list of processes: rather set the environment "
-         "variable (commas between keys), or --api-key-file, where keys have names. None: serve "
-         "everyone");
-    list(sub, "admin-key", o_.admin_keys, "The same for one who may also see --debug-endpoints");
-    option(
-        sub, "api-key-file", o_.api_key_file,
-        "File of such keys, lines of `NAME KEY [WEIGHT] [admin]`; each key gets its fair share of "
-        "the machine by weight (1)");
-    flag(sub, "share-across-keys", o_.share_across_keys,
-         "Let requests with different API keys share the computing of common prefixes; without it "
-         "no key's timing depends on what another one sends alike");
-    add_overload_options(sub);
-    option(sub, "http-threads", o_.http_threads,
-           "Requests that are read, awaited and answered at once")
-        ->check(CLI::Range(size_t{1}, size_t{4096}));
-    option(sub, "tokenizer-threads", o_.tokenizer_threads,
-           "Threads that tokenize, at a lower priority than computing; 0: a quarter of the CPUs "
-           "that the process may use")
-        ->check(CLI::Range(size_t{0}, size_t{1024}));
-    option(sub, "max-body-mb", o_.max_body_mb, "Largest request body in MiB, after decompression")
-        ->check(CLI::Range(size_t{1}, size_t{1024}));
-    option(sub, "max-request-inputs", o_.max_request_inputs,
-           "Inputs or documents of one request at most; more are answered 400")
-        ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
-    option(sub, "max-request-tokens", o_.max_request_tokens,
-           "Tokens of all inputs of one request at most; more are answered 400. 0: whatever fits "
-           "the queue")
-        ->check(CLI::Range(size_t{0}, size_t{1} << 32U));
-    option(sub, "max-header-kb", o_.max_header_kb,
-           "Largest request line and header fields together, in KiB; larger ones are answered 431")
-        ->check(CLI::Range(size_t{1}, size_t{1024}));
-    option(sub, "request-timeout", o_.request_timeout,
-           "Seconds until a waiting request is answered 504; 0: three times what is predicted when "
-           "it comes, at least 60 (300 before anything was measured)")
-        ->check(CLI::Range(size_t{0}, size_t{86400}));
-    flag(
-        sub, "debug-endpoints", o_.debug_endpoints,
-        "Serve GET /debug/timeline, /debug/trie and /debug/trie.svg: when the last batches ran and "
-        "what the last one shared, in numbers, of all keys to any key");
-    flag(sub, "no-page", o_.no_page,
-         "Serve neither the web page at GET / nor the API's description at GET /docs");
-    option(sub, "drain-timeout", o_.drain_timeout,
-           "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
-        ->check(CLI::Range(size_t{0}, size_t{86400}));
-    option(sub, "access-log", o_.access_log,
-           "on: a log line for each request, never its texts; probes' at level debug. off: none")
-        ->check(CLI::IsMember({"on", "off"}));
-  }
-
-  void add_transport_options(CLI::App* sub) {
-    option(sub, "tls-cert", o_.tls_cert,
-           "PEM file of the server's certificate and those between it and the CA: serve HTTPS "
-           "(TLS 1.2 and 1.3); SIGHUP reads it again. Needs --tls-key");
-    option(sub, "tls-key", o_.tls_key, "PEM file of the certificate's private key");
-    option(
-        sub, "admin-port", o_.admin_port,
-        "TCP port for /livez, /readyz, /health and /metrics, which are gone from --port then, and "
-        "for /debug/* without a key; it has no TLS. 0: none")
-        ->check(CLI::Range(0, 65535));
-    option(sub, "admin-host", o_.admin_host, "Address for --admin-port; none: that of --host");
-    list(sub, "cors-origin", o_.cors_origins,
-         "Origin whose web pages may use the API from a browser (https://app.example.com), or * "
-         "for all; may be given several times. None: no page may");
-  }
-
-  /// How much may wait, and what a batch takes of it.
-  void add_overload_options(CLI::App* sub) {
-    option(sub, "max-queue", o_.max_queue,
-           "Inputs that may wait, the last eighth for clients that send little; a request beyond "
-           "it is answered 429, one with more inputs 400")
-        ->check(CLI::Range(size_t{1}, size_t{1} << 24U));
-    option(sub, "max-queue-tokens", o_.max_queue_tokens,
-           "Tokens of the inputs that may wait; a request beyond it is answered 429, one with more "
-           "tokens 400")
-        ->check(CLI::Range(size_t{1}, size_t{1} << 32U));
-    option(sub, "max-batch-inputs", o_.max_batch_inputs,
-           "Inputs of one batch at most; the same text again comes on top, it costs nothing")
-        ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
-    option(sub, "max-batch-ms", o_.max_batch_ms,
-           "Milliseconds that one batch may take, as predicted from those before; four times that "
-           "with inputs that share most of their tokens, any time for one long input alone. Less "
-           "answers short requests sooner, more shares more")
-        ->check(CLI::Range(size_t{1}, size_t{3600000}));
-    option(sub, "batch-window-ms", o_.batch_window_ms,
-           "Milliseconds that an idle server waits for more inputs before it computes the first "
-           "ones; 0: none, what comes meanwhile goes into the next batch")
-        ->check(CLI::Range(size_t{0}, size_t{10000}));
-  }
-
-  void add_embed() {
-    CLI::App* sub = subcommand(
-        Command::kEmbed, "embed",
-        "Embed stdin, one {\"text\": …} a line, to stdout, one {\"embedding\": […]} a line");
-    option(sub, "prompt-name", o_.prompt_name,
-           "Prompt of the model to put before each text (`espalier inspect` lists them); none: the "
-           "text alone");
-    option(sub, "instruction", o_.instruction,
-           "Task in a sentence; each text becomes `Instruct: {instruction}\\nQuery:{text}`");
-    option(sub, "dimensions", o_.dimensions,
-           "Leading dimensions to keep before normalising; 0: all");
-    add_engine_options(sub);
-  }
-
-  void add_rerank() {
-    CLI::App* sub = subcommand(Command::kRerank, "rerank",
-                               "Score stdin, one {\"text\": …} a line, against a query: "
-                               "{\"index\", \"score\"} a line, best first");
-    option(sub, "query", o_.query, "The query (required)");
-    option(sub, "instruction", o_.instruction,
-           "What makes a document relevant; none: web search's");
-    add_engine_options(sub);
-  }
-
-  void add_tokenize() {
-    CLI::App* sub = subcommand(
-        Command::kTokenize, "tokenize",
-        "Tokenize stdin, one {\"text\": …} a line, to stdout, one {\"ids\": […]} a line");
-    flag(sub, "add-special-tokens", o_.add_special_tokens,
-         "Add what the tokenizer's post-processor adds, such as the end token");
-  }
-
-  void add_inspect() {
-    CLI::App* sub =
-        subcommand(Command::kInspect, "inspect",
-                   "Show a model: architecture, sizes, prompts, kernels, memory it will take");
-    add_engine_options(sub);
-  }
-
-  void add_bench() {
-    CLI::App* sub = subcommand(
-        Command::kBench, "bench",
-        "Time forward passes on synthetic batches, without HTTP; JSON to stdout. Options that are "
-        "lists (1,2,3) make a grid");
-    option(sub, "batch", o_.bench_batches, "Sequences of a batch (list)");
-    option(sub, "prefix", o_.bench_prefixes, "Tokens that all sequences of a batch share (list)");
-    option(sub, "suffix", o_.bench_suffixes, "Tokens of its own that each sequence has (list)");
-    option(sub, "dtype", o_.bench_dtypes, "Number formats: auto, f32, bf16, int8 (list)");
-    option(sub, "dedup", o_.bench_dedups,
-           "trie, radixmlp, off (list); timed in turn, so that their ratios hold");
-    option(sub, "repeat", o_.repeat, "Timed passes of each run")
-        ->check(CLI::Range(size_t{1}, size_t{1000}));
-    add_compute_options(sub);
-  }
-
-  static void take(CLI::Option& option, const std::string& value, const std::string& source) {
-    if (option.count() > 0) return;
-    try {
-      option.add_result(value);
-      option.run_callback();
-    } catch (const CLI::Error& error) {
-      throw UsageError(source + " is set to '" + value + "', which is refused: " + error.what());
-    }
-  }
-
-  static void take_environment(const std::string& name, CLI::Option& option,
-                               const Environment& environment) {
-    const std::string variable = environment_name(name);
-    const char* value = environment(variable.c_str());
-    if (value != nullptr && *value != '\0') take(option, value, "environment variable " + variable);
-  }
-
-  /// The file's keys, checked against the options of all commands: one file may serve them all.
-  std::map<std::string, std::string> read_file() const {
-    std::map<std::string, std::string> values;
-    if (o_.config.empty()) return values;
-    toml::table file;
-    try {
-      file = toml::parse_file(o_.config);
-    } catch (const toml::parse_error& error) {
-      const auto& begin = error.source().begin;
-      throw UsageError(o_.config + (begin.line > 0 ? ", line " + std::to_string(begin.line) : "") +
-                       ": " + std::string(error.description()));
-    }
-    for (const auto& [key, node] : file) {
-      const std::string name(key.str());
-      if (name == "config" || !is_known(name)) {
-        throw UsageError(o_.config + ": unknown key `" + name +
-                         "`; the keys are the options' names: " + known_names());
-      }
-      values[name] = scalar_text(name, node);
-    }
-    return values;
-  }
-
-  std::string scalar_text(const std::string& name, const toml::node& node) const {
-    if (const auto* text = node.as_string()) return text->get();
-    if (const auto* number = node.as_integer()) return std::to_string(number->get());
-    if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-    throw UsageError(o_.config + ": `" + name + "` must be a string, an integer, true or false");
-  }
-
-  bool is_known(const std::string& name) const {
-    return std::any_of(tables_.begin(), tables_.end(),
-                       [&](const auto& table) { return table.second.count(name) > 0; });
-  }
-
-  std::string known_names() const {
-    std::set<std::string> names;
-    for (const auto& [sub, table] : tables_) {
-      for (const auto& [name, option] : table) names.insert(name);
-    }
-    names.erase("config");
-    std::string text;
-    for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
-    return text;
-  }
-
-  Options& o_;
-  CLI::App app_{
-      "Espalier turns text into embeddings and rerank scores with Qwen3-style models on CPUs,\n"
-      "computing every shared prefix of a batch once.",
-      "espalier"};
-  std::map<const CLI::App*, Command> commands_;
-  std::map<const CLI::App*, Table> tables_;
-};
+}
 
 CommandLine stop(int code, std::string text) {
   CommandLine result;
@@ -431,24 +76,24 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const Environment& environment,
                                const std::function<std::string()>& version_text) {
   CommandLine result;
-  CommandLineParser parser(result.options, version_text);
+  OptionTable table(result.options, version_text);
   try {
     // CLI11 takes a vector from its back.
-    parser.app().parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-    if (parser.chosen() == nullptr) {
-      return stop(arguments.empty() ? 2 : 0, parser.app().help());
+    table.app().parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    if (table.chosen() == nullptr) {
+      return stop(arguments.empty() ? 2 : 0, table.app().help());
     }
-    parser.merge(environment);
-    result.command = parser.command();
+    merge(table, result.options.config, environment);
+    result.command = table.command();
     check_together(result.command, result.options);
     return result;
   } catch (const CLI::CallForVersion& call) {
     return stop(0, std::string(call.what()) + "\n");
   } catch (const CLI::CallForHelp&) {
-    const CLI::App* chosen = parser.chosen();
-    return stop(0, chosen != nullptr ? chosen->help("espalier") : parser.app().help());
+    const CLI::App* chosen = table.chosen();
+    return stop(0, chosen != nullptr ? chosen->help("espalier") : table.app().help());
   } catch (const CLI::Error& error) {
-    const CLI::App* chosen = parser.chosen();
+    const CLI::App* chosen = table.chosen();
     const std::string command = chosen != nullptr ? " " + chosen->get_name() : "";
     return stop(2, "espalier: " + std::string(error.what()) + "\nRun `espalier" + command +
                        " --help` for the options.\n");

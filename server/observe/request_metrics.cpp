@@ -85,9 +85,11 @@ void RequestMetrics::on_request(const HttpExchange& exchange) {
   }
   switch (exchange.status) {
     case 401:
+    case 403:
       unauthorized_.Increment();
       break;
     case 413:
+    case 431:
       too_large_.Increment();
       break;
     case 429:

@@ -11,21 +11,33 @@ namespace {
 
 /// More than a page can draw, and than an answer should carry.
 constexpr size_t kNodesMax = 1000;
-constexpr size_t kTextTokensMax = 64;
-constexpr size_t kTextBytesMax = 200;
+/// Of a longer text its beginning and its end are shown.
+constexpr size_t kTokensShown = 48;
+constexpr size_t kBytesShown = 120;
 
-/// What the node's first tokens say, cut at a character's end.
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
+
+/// At most the first kBytesShown bytes, whole characters.
+std::string_view beginning_of(std::string_view text) {
+  size_t end = std::min(text.size(), kBytesShown);
+  while (end > 0 && end < text.size() && continues_character(text[end])) --end;
+  return text.substr(0, end);
+}
+
+/// At most the last kBytesShown bytes, whole characters.
+std::string_view end_of(std::string_view text) {
+  size_t begin = text.size() - std::min(text.size(), kBytesShown);
+  while (begin > 0 && begin < text.size() && continues_character(text[begin])) ++begin;
+  return text.substr(begin);
+}
+
+/// What the node's tokens say, its middle left out if that is much.
 std::string text_of(std::span<const uint32_t> ids, const text::Tokenizer& tokenizer) {
-  const bool cut_ids = ids.size() > kTextTokensMax;
-  std::string text = tokenizer.decode(ids.first(std::min(ids.size(), kTextTokensMax)), false);
-  const bool cut = cut_ids || text.size() > kTextBytesMax;
-  if (text.size() > kTextBytesMax) {
-    size_t end = kTextBytesMax;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-    text.resize(end);
-  }
-  if (cut) text += "…";
-  return text;
+  const bool few = ids.size() <= 2 * kTokensShown;
+  const std::string first = tokenizer.decode(few ? ids : ids.first(kTokensShown), false);
+  if (few && first.size() <= 2 * kBytesShown) return first;
+  const std::string last = few ? first : tokenizer.decode(ids.last(kTokensShown), false);
+  return std::string(beginning_of(first)) + " … " + std::string(end_of(last));
 }
 
 }  // namespace

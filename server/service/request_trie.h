@@ -21,7 +21,7 @@ struct RequestTrie {
     size_t position = 0;           // of its first token in its inputs
     size_t tokens = 0;             // rows
     size_t inputs = 0;             // that share them
-    std::string text;              // what the tokens say, the beginning of it
+    std::string text;              // what the tokens say; of much its beginning and end
   };
   size_t inputs = 0;
   size_t tokens = 0;        // of all inputs

@@ -25,8 +25,8 @@ SOLE_INCLUDERS = {
     "httplib.h": {"server/http/http_codec.cpp"},
     "cblas.h": {"engine/sgemm.cpp"},
     "dnnl.hpp": {"engine/onednn_gemm.cpp"},
-    "toml++/toml.h": {"server/commands/options.cpp"},
-    "CLI/CLI.hpp": {"server/commands/options.cpp"},
+    "toml++/toml.h": {"server/commands/options_file.cpp"},
+    "CLI/CLI.hpp": {"server/commands/option_table.h"},
     "pcre2.h": {"text/split_pattern.cpp"},
 }
 SOLE_PREFIXES = {

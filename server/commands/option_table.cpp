@@ -1,0 +1,289 @@
+#include "server/commands/option_table.h"
+
+#include <cctype>
+
+namespace espalier::commands {
+
+std::string environment_name(const std::string& option) {
+  std::string name = "ESPALIER_";
+  for (const char c : option) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+OptionTable::OptionTable(Options& options, const std::function<std::string()>& version_text)
+    : o_(options) {
+  app_.require_subcommand(0, 1);
+  app_.fallthrough(false);
+  app_.set_version_flag("--version", version_text, "Print version, commit and kernels, then exit");
+  app_.footer(
+      "Every option can also be set in a TOML file (--config FILE, key as the option's name) or "
+      "by the\n"
+      "environment variable that its help names; flags win over environment over file over "
+      "defaults.\n"
+      "ESPALIER_ISA=amx|avx512bf16|avx512vnni|avx512|avx2|scalar caps the CPU instructions that "
+      "are\n"
+      "used.\n\n"
+      "Examples:\n"
+      "  espalier serve --port 8080\n"
+      "  echo '{\"text\": \"hello\"}' | espalier embed --prompt-name query\n"
+      "  echo '{\"text\": \"a big cat\"}' | espalier rerank --query 'what is a tiger'\n"
+      "  espalier bench --batch 32 --prefix 512 --suffix 64,256 --dtype bf16,int8\n"
+      "`espalier COMMAND --help` explains the options of a command.");
+  add_serve();
+  add_embed();
+  add_rerank();
+  add_tokenize();
+  add_inspect();
+  add_bench();
+}
+
+CLI::App* OptionTable::chosen() const {
+  const auto subcommands = app_.get_subcommands();
+  return subcommands.empty() ? nullptr : subcommands.front();
+}
+
+std::set<std::string> OptionTable::names() const {
+  std::set<std::string> names;
+  for (const auto& [sub, table] : tables_)
+    for (const auto& [name, option] : table) names.insert(name);
+  names.erase("config");
+  return names;
+}
+
+CLI::App* OptionTable::subcommand(Command command, const std::string& name,
+                                  const std::string& description) {
+  CLI::App* sub = app_.add_subcommand(name, description);
+  commands_[sub] = command;
+  option(sub, "config", o_.config,
+         "TOML file with these options as keys (max-batch-tokens = 4096)");
+  option(sub, "model", o_.model,
+         "Model folder as published on Hugging Face (config.json, tokenizer.json, "
+         "model.safetensors); "
+         "without it, the bundled espalier-mini");
+  option(sub, "log-level", o_.log_level,
+         "Least severe messages on stderr: debug, info, warn, error")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+  option(sub, "log-format", o_.log_format,
+         "Lines on stderr: text for people, or json, one object a line")
+      ->check(CLI::IsMember({"text", "json"}));
+  return sub;
+}
+
+template <typename T>
+CLI::Option* OptionTable::option(CLI::App* sub, const std::string& name, T& value,
+                                 const std::string& description) {
+  CLI::Option* added = sub->add_option(
+      "--" + name, value, description + " [environment: " + environment_name(name) + "]");
+  // An empty default says nothing; its meaning is in the description.
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (!value.empty()) added->capture_default_str();
+  } else {
+    added->capture_default_str();
+  }
+  tables_[sub][name] = added;
+  return added;
+}
+
+/// An option that may be given several times; environment and file separate by commas.
+void OptionTable::list(CLI::App* sub, const std::string& name, std::vector<std::string>& values,
+                       const std::string& description) {
+  tables_[sub][name] =
+      sub->add_option("--" + name, values,
+                      description + " [environment, by commas: " + environment_name(name) + "]")
+          ->delimiter(',')
+          ->allow_extra_args(false);
+}
+
+void OptionTable::flag(CLI::App* sub, const std::string& name, bool& value,
+                       const std::string& description) {
+  tables_[sub][name] = sub->add_flag(
+      "--" + name, value, description + " [environment: " + environment_name(name) + "]");
+}
+
+void OptionTable::add_compute_options(CLI::App* sub) {
+  option(
+      sub, "gemm", o_.gemm,
+      "Who multiplies matrices: native (our kernels: the same bits whatever else is in a batch), "
+      "onednn, openblas (f32 alone), or auto: native")
+      ->check(CLI::IsMember({"auto", "native", "onednn", "openblas"}));
+  option(sub, "threads", o_.threads,
+         "Compute threads; 0: as many as the CPUs that the process may use")
+      ->check(CLI::Range(size_t{0}, size_t{1024}));
+}
+
+void OptionTable::add_engine_options(CLI::App* sub) {
+  option(sub, "dtype", o_.dtype,
+         "Number format of the matrix products: f32 (exact), bf16, int8 (half the memory of bf16), "
+         "or auto: bf16 if the CPU multiplies it, else f32")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}));
+  add_compute_options(sub);
+  option(sub, "dedup", o_.dedup,
+         "Shared prefixes are computed once (trie), once but for attention (radixmlp), or every "
+         "time (off)")
+      ->check(CLI::IsMember({"trie", "radixmlp", "off"}));
+  option(sub, "max-batch-tokens", o_.max_batch_tokens,
+         "Rows that one batch computes at most: distinct prefixes, or all tokens with --dedup off")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
+  option(sub, "max-workspace-mb", o_.max_workspace_mb,
+         "MiB that a batch's activations take at most: fewer rows than --max-batch-tokens if they "
+         "need more; an input that is longer still runs, alone. 0: no such limit")
+      ->check(CLI::Range(size_t{0}, size_t{1} << 20U));
+  option(sub, "max-input-tokens", o_.max_input_tokens,
+         "Tokens of one input at most; 0: the model's maximum, but no more than 8192")
+      ->check(CLI::Range(size_t{0}, size_t{1} << 20U));
+}
+
+void OptionTable::add_serve() {
+  CLI::App* sub = subcommand(Command::kServe, "serve", "Run the HTTP server");
+  option(sub, "host", o_.host, "Address to listen on; 0.0.0.0 for all interfaces");
+  option(sub, "port", o_.port, "TCP port to listen on; 0: any free one")
+      ->check(CLI::Range(0, 65535));
+  add_engine_options(sub);
+  option(sub, "default-prompt-name", o_.default_prompt_name,
+         "Prompt of the model to put before texts of requests that name none (`espalier inspect` "
+         "lists them); none: the model's own default, usually none");
+  add_transport_options(sub);
+  list(sub, "api-key", o_.api_keys,
+       "Serve only requests with `Authorization: Bearer KEY`; may be given several times. Other "
+       "users of the machine can see it in the list of processes: rather set the environment "
+       "variable (commas between keys), or --api-key-file, where keys have names. None: serve "
+       "everyone");
+  list(sub, "admin-key", o_.admin_keys, "The same for one who may also see --debug-endpoints");
+  option(sub, "api-key-file", o_.api_key_file,
+         "File of such keys, lines of `NAME KEY [WEIGHT] [admin]`; each key gets its fair share of "
+         "the machine by weight (1)");
+  flag(sub, "share-across-keys", o_.share_across_keys,
+       "Let requests with different API keys share the computing of common prefixes; without it "
+       "no key's timing depends on what another one sends alike");
+  add_overload_options(sub);
+  option(sub, "http-threads", o_.http_threads,
+         "Requests that are read, awaited and answered at once")
+      ->check(CLI::Range(size_t{1}, size_t{4096}));
+  option(sub, "tokenizer-threads", o_.tokenizer_threads,
+         "Threads that tokenize, at a lower priority than computing; 0: a quarter of the CPUs "
+         "that the process may use")
+      ->check(CLI::Range(size_t{0}, size_t{1024}));
+  option(sub, "max-body-mb", o_.max_body_mb, "Largest request body in MiB, after decompression")
+      ->check(CLI::Range(size_t{1}, size_t{1024}));
+  option(sub, "max-request-inputs", o_.max_request_inputs,
+         "Inputs or documents of one request at most; more are answered 400")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
+  option(sub, "max-request-tokens", o_.max_request_tokens,
+         "Tokens of all inputs of one request at most; more are answered 400. 0: whatever fits "
+         "the queue")
+      ->check(CLI::Range(size_t{0}, size_t{1} << 32U));
+  option(sub, "max-header-kb", o_.max_header_kb,
+         "Largest request line and header fields together, in KiB; larger ones are answered 431")
+      ->check(CLI::Range(size_t{1}, size_t{1024}));
+  option(sub, "request-timeout", o_.request_timeout,
+         "Seconds until a waiting request is answered 504; 0: three times what is predicted when "
+         "it comes, at least 60 (300 before anything was measured)")
+      ->check(CLI::Range(size_t{0}, size_t{86400}));
+  flag(sub, "debug-endpoints", o_.debug_endpoints,
+       "Serve GET /debug/timeline, /debug/trie and /debug/trie.svg: when the last batches ran and "
+       "what the last one shared, in numbers, of all keys to any key");
+  flag(sub, "no-page", o_.no_page,
+       "Serve neither the web page at GET / nor the API's description at GET /docs");
+  option(sub, "drain-timeout", o_.drain_timeout,
+         "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
+      ->check(CLI::Range(size_t{0}, size_t{86400}));
+  option(sub, "access-log", o_.access_log,
+         "on: a log line for each request, never its texts; probes' at level debug. off: none")
+      ->check(CLI::IsMember({"on", "off"}));
+}
+
+void OptionTable::add_transport_options(CLI::App* sub) {
+  option(sub, "tls-cert", o_.tls_cert,
+         "PEM file of the server's certificate and those between it and the CA: serve HTTPS "
+         "(TLS 1.2 and 1.3); SIGHUP reads it again. Needs --tls-key");
+  option(sub, "tls-key", o_.tls_key, "PEM file of the certificate's private key");
+  option(sub, "admin-port", o_.admin_port,
+         "TCP port for /livez, /readyz, /health and /metrics, which are gone from --port then, and "
+         "for /debug/* without a key; it has no TLS. 0: none")
+      ->check(CLI::Range(0, 65535));
+  option(sub, "admin-host", o_.admin_host, "Address for --admin-port; none: that of --host");
+  list(sub, "cors-origin", o_.cors_origins,
+       "Origin whose web pages may use the API from a browser (https://app.example.com), or * "
+       "for all; may be given several times. None: no page may");
+}
+
+/// How much may wait, and what a batch takes of it.
+void OptionTable::add_overload_options(CLI::App* sub) {
+  option(sub, "max-queue", o_.max_queue,
+         "Inputs that may wait, the last eighth for clients that send little; a request beyond "
+         "it is answered 429, one with more inputs 400")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 24U));
+  option(sub, "max-queue-tokens", o_.max_queue_tokens,
+         "Tokens of the inputs that may wait; a request beyond it is answered 429, one with more "
+         "tokens 400")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 32U));
+  option(sub, "max-batch-inputs", o_.max_batch_inputs,
+         "Inputs of one batch at most; the same text again comes on top, it costs nothing")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 20U));
+  option(sub, "max-batch-ms", o_.max_batch_ms,
+         "Milliseconds that one batch may take, as predicted from those before; four times that "
+         "with inputs that share most of their tokens, any time for one long input alone. Less "
+         "answers short requests sooner, more shares more")
+      ->check(CLI::Range(size_t{1}, size_t{3600000}));
+  option(sub, "batch-window-ms", o_.batch_window_ms,
+         "Milliseconds that an idle server waits for more inputs before it computes the first "
+         "ones; 0: none, what comes meanwhile goes into the next batch")
+      ->check(CLI::Range(size_t{0}, size_t{10000}));
+}
+
+void OptionTable::add_embed() {
+  CLI::App* sub = subcommand(
+      Command::kEmbed, "embed",
+      "Embed stdin, one {\"text\": …} a line, to stdout, one {\"embedding\": […]} a line");
+  option(sub, "prompt-name", o_.prompt_name,
+         "Prompt of the model to put before each text (`espalier inspect` lists them); none: the "
+         "text alone");
+  option(sub, "instruction", o_.instruction,
+         "Task in a sentence; each text becomes `Instruct: {instruction}\\nQuery:{text}`");
+  option(sub, "dimensions", o_.dimensions, "Leading dimensions to keep before normalising; 0: all");
+  add_engine_options(sub);
+}
+
+void OptionTable::add_rerank() {
+  CLI::App* sub = subcommand(Command::kRerank, "rerank",
+                             "Score stdin, one {\"text\": …} a line, against a query: "
+                             "{\"index\", \"score\"} a line, best first");
+  option(sub, "query", o_.query, "The query (required)");
+  option(sub, "instruction", o_.instruction, "What makes a document relevant; none: web search's");
+  add_engine_options(sub);
+}
+
+void OptionTable::add_tokenize() {
+  CLI::App* sub =
+      subcommand(Command::kTokenize, "tokenize",
+                 "Tokenize stdin, one {\"text\": …} a line, to stdout, one {\"ids\": […]} a line");
+  flag(sub, "add-special-tokens", o_.add_special_tokens,
+       "Add what the tokenizer's post-processor adds, such as the end token");
+}
+
+void OptionTable::add_inspect() {
+  CLI::App* sub =
+      subcommand(Command::kInspect, "inspect",
+                 "Show a model: architecture, sizes, prompts, kernels, memory it will take");
+  add_engine_options(sub);
+}
+
+void OptionTable::add_bench() {
+  CLI::App* sub = subcommand(
+      Command::kBench, "bench",
+      "Time forward passes on synthetic batches, without HTTP; JSON to stdout. Options that are "
+      "lists (1,2,3) make a grid");
+  option(sub, "batch", o_.bench_batches, "Sequences of a batch (list)");
+  option(sub, "prefix", o_.bench_prefixes, "Tokens that all sequences of a batch share (list)");
+  option(sub, "suffix", o_.bench_suffixes, "Tokens of its own that each sequence has (list)");
+  option(sub, "dtype", o_.bench_dtypes, "Number formats: auto, f32, bf16, int8 (list)");
+  option(sub, "dedup", o_.bench_dedups,
+         "trie, radixmlp, off (list); timed in turn, so that their ratios hold");
+  option(sub, "repeat", o_.repeat, "Timed passes of each run")
+      ->check(CLI::Range(size_t{1}, size_t{1000}));
+  add_compute_options(sub);
+}
+
+}  // namespace espalier::commands
