@@ -1,5 +1,6 @@
 #include "server/api/rerank_json.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -20,7 +21,10 @@ constexpr auto kMembers = with_score_fields(std::array<std::string_view, 10>{
     "query", "documents", "texts", "text", "top_n", "return_documents", "return_text",
     "rank_fields", "raw_scores", "model"});
 
-/// Cohere's `rank_fields`: which members of documents that are objects make their text.
+/// Each name is looked for in every document, and each document may be repeated for every name.
+constexpr size_t kRankFieldsMax = 32;
+
+/// Cohere's `rank_fields`: which members of documents that are objects make their text. Distinct.
 Result<std::vector<std::string>> parse_rank_fields(const json& object) {
   std::vector<std::string> fields;
   const auto found = object.find("rank_fields");
@@ -30,14 +34,21 @@ Result<std::vector<std::string>> parse_rank_fields(const json& object) {
                                             (value.is_array() ? "an empty one" : describe(value)));
   };
   if (!found->is_array() || found->empty()) return tl::unexpected(wrong(*found));
-  for (const json& name : *found) {
-    if (!name.is_string()) return tl::unexpected(wrong(name));
-    fields.push_back(name.get<std::string>());
+  for (const json& entry : *found) {
+    if (!entry.is_string()) return tl::unexpected(wrong(entry));
+    const auto& name = entry.get_ref<const std::string&>();
+    if (std::ranges::find(fields, name) != fields.end()) continue;
+    if (fields.size() == kRankFieldsMax) {
+      return tl::unexpected(invalid_param(
+          "rank_fields",
+          "`rank_fields` may have at most " + std::to_string(kRankFieldsMax) + " different names"));
+    }
+    fields.push_back(name);
   }
   return fields;
 }
 
-/// The named members of a document, one a line, in the order of their names.
+/// The named members of a document, one a line, in the order in which they are named.
 std::string joined_fields(const json& document, const std::vector<std::string>& fields) {
   std::string text;
   for (const std::string& field : fields) {
