@@ -38,7 +38,8 @@ void append_numbers(size_t count, const Number& number, std::string& out) {
 void append_bytes(std::span<const float> embedding, int offset, std::string& out) {
   float largest = 0;
   for (const float value : embedding) largest = std::max(largest, std::abs(value));
-  const float scale = largest > 0 ? 127 / largest : 0;
+  // In double: of the smallest floats it would be infinite.
+  const double scale = largest > 0 ? 127.0 / largest : 0;
   append_numbers(
       embedding.size(),
       [&](size_t i) { return static_cast<int>(std::lround(embedding[i] * scale)) + offset; }, out);
@@ -56,11 +57,11 @@ void append_bits(std::span<const float> embedding, int offset, std::string& out)
 }
 
 bool append_floats(std::span<const float> embedding, std::string& out) {
-  char separator = '[';
+  out += '[';
+  bool first = true;
   for (const float value : embedding) {
-    out += separator;
+    if (!std::exchange(first, false)) out += ',';
     if (!append_json_float(value, out)) return false;
-    separator = ',';
   }
   out += ']';
   return true;

@@ -19,8 +19,8 @@ enum class EmbeddingEncoding : uint8_t {
   kBase64,  // string: base64 of little-endian f32
   kInt8,    // array of round(127 x / max |x|), for cosine similarity: the scale is the vector's own
   kUint8,   // the same plus 128
-  kBinary,  // array of signed bytes: eight signs each (1: positive), the first the highest bit, -
-            // 128
+  // Array of signed bytes: eight signs each (1: positive), the first the highest bit, minus 128.
+  kBinary,
   kUbinary,  // the same bits as unsigned bytes
 };
 
