@@ -142,8 +142,12 @@ Result<CohereEmbedBody> parse_cohere_embed(std::string_view body, CohereVersion 
     parsed.encodings.push_back(EmbeddingEncoding::kFloat);
   request.model = model->value_or("");
   request.options = std::move(*options);
-  if (*max_tokens) request.options.tokens_max = static_cast<size_t>(**max_tokens);
+  if (*max_tokens) {
+    request.options.tokens_max = static_cast<size_t>(**max_tokens);
+    request.options.tokens_max_field = "max_tokens";
+  }
   if (*dimensions) request.dimensions = static_cast<size_t>(**dimensions);
+  request.dimensions_field = "output_dimension";
   return parsed;
 }
 

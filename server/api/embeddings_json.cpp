@@ -22,6 +22,7 @@ constexpr auto kMembers = with_input_options(std::array<std::string_view, 15>{
 /// `encoding_format`, or what Jina, LlamaIndex's class for Jina, and Voyage call it.
 Result<EmbeddingEncoding> parse_encoding(const json& object) {
   std::optional<EmbeddingEncoding> encoding;
+  std::string named_by;
   for (const char* const field :
        {"encoding_format", "embedding_type", "encoding_type", "output_dtype"}) {
     auto name = optional_string(object, field);
@@ -29,12 +30,16 @@ Result<EmbeddingEncoding> parse_encoding(const json& object) {
     if (!*name || **name == "not_set") continue;  // that is Dify's word for nothing
     const auto known = embedding_encoding(**name);
     if (!known) return tl::unexpected(unknown_encoding(field));
-    // `output_dtype` is the type of the numbers and `encoding_format` how they are written:
-    // Voyage's clients send both.
+    // Voyage's clients send both: the type of the numbers, and how they are written.
+    if (field == std::string_view("output_dtype") && *known == EmbeddingEncoding::kFloat &&
+        encoding == EmbeddingEncoding::kBase64) {
+      continue;
+    }
     if (encoding && *encoding != *known) {
       return tl::unexpected(invalid_param(
-          field, "`" + std::string(field) + "` and `encoding_format` name different encodings"));
+          field, "`" + std::string(field) + "` and `" + named_by + "` name different encodings"));
     }
+    named_by = field;
     encoding = known;
   }
   return encoding.value_or(EmbeddingEncoding::kFloat);

@@ -19,6 +19,18 @@ std::optional<ApiError> parse_tokens_max(const json& object, const char* field,
   return std::nullopt;
 }
 
+/// Which field of `object` asked for Truncation::kCutStart.
+const char* field_that_cuts_starts(const json& object) {
+  const auto says_left = [&](const char* field) {
+    json one = json::object();
+    if (object.contains(field)) one[field] = object[field];
+    const auto truncation = parse_truncation(one);
+    return truncation && *truncation == Truncation::kCutStart;
+  };
+  if (says_left("truncate")) return "truncate";
+  return says_left("truncation_direction") ? "truncation_direction" : "truncation_side";
+}
+
 }  // namespace
 
 std::optional<ApiError> parse_score_fields(const json& object, ScoreRequest& request) {
@@ -37,8 +49,7 @@ std::optional<ApiError> parse_score_fields(const json& object, ScoreRequest& req
   if (!truncation) return truncation.error();
   if (*truncation == Truncation::kCutStart) {
     return invalid_param(
-        object.contains("truncate") && object["truncate"].is_string() ? "truncate"
-                                                                      : "truncation_direction",
+        field_that_cuts_starts(object),
         "documents that are too long are cut at their end here, not at their start");
   }
   if (auto error = parse_tokens_max(object, "max_tokens_per_doc", request.document_tokens_max))

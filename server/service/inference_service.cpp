@@ -235,13 +235,13 @@ class InferenceService::Run {
 Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
                                                 const Caller& caller, RequestReport& report) const {
   if (request.dimensions && (*request.dimensions < 1 || *request.dimensions > model_.hidden_size)) {
-    return tl::unexpected(ApiError{ErrorKind::kInvalidRequest,
-                                   "`dimensions` must be between 1 and " +
-                                       std::to_string(model_.hidden_size) +
-                                       ", the length of this model's embeddings",
-                                   "dimensions",
-                                   {},
-                                   {}});
+    return tl::unexpected(
+        ApiError{ErrorKind::kInvalidRequest,
+                 "`" + std::string(request.dimensions_field) + "` must be between 1 and " +
+                     std::to_string(model_.hidden_size) + ", the length of this model's embeddings",
+                 request.dimensions_field,
+                 {},
+                 {}});
   }
   Run run(*this, caller, request.field, report);
   if (auto error = run.admit(request.inputs.size())) return tl::unexpected(std::move(*error));

@@ -38,7 +38,8 @@ struct EmbeddingRequest {
   std::string model;                   // as sent; empty if absent
   InputOptions options;
   std::optional<size_t> dimensions;
-  std::optional<bool> normalize;  // absent: as the model says
+  const char* dimensions_field = "dimensions";  // that holds them
+  std::optional<bool> normalize;                // absent: as the model says
   bool wants_trie = false;
 
   /// What the request calls input `index`: "input[3]".

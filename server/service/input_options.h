@@ -25,7 +25,8 @@ struct InputOptions {
   std::optional<InputType> input_type;
   Truncation truncation = Truncation::kCutEnd;
   std::optional<size_t> tokens_max;  // of one input, if that is less than the model takes
-  bool add_special_tokens = true;    // those that the tokenizer adds to a text
+  const char* tokens_max_field = "truncate_prompt_tokens";  // that holds it: errors name it
+  bool add_special_tokens = true;  // those that the tokenizer adds to a text
 };
 
 }  // namespace espalier::server

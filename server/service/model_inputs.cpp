@@ -219,7 +219,7 @@ Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
   const EmbeddingInputs inputs(model, request, std::move(*prompt));
   if (!inputs.has_room()) {
     return tl::unexpected(
-        invalid_input("truncate_prompt_tokens",
+        invalid_input(request.options.tokens_max_field,
                       "so few tokens leave no room for text beside the model's special tokens"));
   }
   std::vector<TokenIds> sequences(request.inputs.size());
@@ -260,7 +260,10 @@ Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const Sc
                              std::to_string(limit) + " tokens; shorten them",
                          "context_length_exceeded");
   };
-  if (limit <= prompt.fixed_tokens()) return tl::unexpected(no_room(request.query_field));
+  if (limit <= prompt.fixed_tokens()) {
+    return tl::unexpected(
+        invalid_input("truncate_prompt_tokens", "so few tokens leave no room beside the template"));
+  }
   std::vector<text::RerankPrompt::Shared> shared(request.queries.size());
   auto error = each_input(shared.size(), [&](size_t q) -> std::optional<ApiError> {
     const auto query = first_tokens(*model.tokenizer, request.queries[q], request.query_tokens_max);
