@@ -19,6 +19,9 @@ class AdmissionControl {
  public:
   explicit AdmissionControl(const SchedulerLimits& limits) : limits_(limits) {}
 
+  /// Tokens that a submission may have.
+  size_t tokens_max() const { return limits_.queue_tokens_max; }
+
   /// Why `submission` could never be computed here (kNeverFits), if so.
   std::optional<Failure> never_fits(const Submission& submission) const;
 

@@ -146,6 +146,9 @@ class Scheduler {
 
   QueueDepth queue_depth() const;
 
+  /// Tokens of one submission; with more it never fits (FailureKind::kNeverFits).
+  size_t submission_tokens_max() const;
+
   /// How long what waits, and `tokens` more, will take at the rate of late, or without sharing
   /// anything if that is longer; 0 if nothing has run yet.
   double predicted_seconds(size_t tokens) const;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/service/model_inputs.h"
+#include "server/service/token_budget.h"
 #include "server/service/token_texts.h"
 
 namespace espalier::server {
@@ -137,15 +138,6 @@ ApiError too_many(const std::string& param, size_t inputs, size_t inputs_max) {
           {}};
 }
 
-ApiError too_many_tokens(const std::string& param, size_t tokens, size_t most, const char* reason) {
-  return {ErrorKind::kInvalidRequest,
-          "`" + param + "` has " + std::to_string(tokens) + " tokens in all; at most " +
-              std::to_string(most) + reason + ". Send several smaller requests",
-          param,
-          kTooLargeCode,
-          {}};
-}
-
 }  // namespace
 
 std::string EmbeddingRequest::input_name(size_t index) const {
@@ -198,16 +190,18 @@ class InferenceService::Run {
     return too_many(field_, inputs, service_.limits_.inputs);
   }
 
-  /// `encode(each_input)` gives the ids.
+  /// `encode(each_input, budget)` gives the ids.
   template <typename Encode>
   std::optional<ApiError> tokenize(const Encode& encode) {
-    auto sequences = on_tokenizer_threads(encode);
+    const size_t most = service_.scheduler_.submission_tokens_max();
+    const size_t allowed = service_.limits_.tokens;
+    TokenBudget budget(allowed == 0 ? most : std::min(allowed, most), field_);
+    auto sequences =
+        on_tokenizer_threads([&](const EachInput& each) { return encode(each, budget); });
     if (!sequences) return std::move(sequences.error());
     sequences_ = std::move(*sequences);
     report_.tokens = count_tokens(sequences_);
-    const size_t most = service_.limits_.tokens;
-    if (most == 0 || report_.tokens <= most) return std::nullopt;
-    return too_many_tokens(field_, report_.tokens, most, " are allowed in one request");
+    return std::nullopt;
   }
 
   /// What `work(each_input)` gives, done on the tokenizer threads.
@@ -246,8 +240,9 @@ Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
   Run run(*this, caller, request.field, report);
   if (auto error = run.admit(request.inputs.size())) return tl::unexpected(std::move(*error));
   count_input_characters(request, report);
-  auto error = run.tokenize(
-      [&](const EachInput& each) { return embedding_token_ids(model_, request, each); });
+  auto error = run.tokenize([&](const EachInput& each, TokenBudget& budget) {
+    return embedding_token_ids(model_, request, each, budget);
+  });
   if (error) return tl::unexpected(std::move(*error));
 
   EmbeddingAnswer answer;
@@ -266,13 +261,14 @@ Result<TokenEmbeddingAnswer> InferenceService::embed_tokens(const EmbeddingReque
   Run run(*this, caller, request.field, report);
   if (auto error = run.admit(request.inputs.size())) return tl::unexpected(std::move(*error));
   count_input_characters(request, report);
-  auto error = run.tokenize(
-      [&](const EachInput& each) { return embedding_token_ids(model_, request, each); });
+  auto error = run.tokenize([&](const EachInput& each, TokenBudget& budget) {
+    return embedding_token_ids(model_, request, each, budget);
+  });
   if (error) return tl::unexpected(std::move(*error));
   const size_t most = kTokenEmbeddingValuesMax / model_.hidden_size;
   if (report.tokens > most) {
-    return tl::unexpected(too_many_tokens(request.field, report.tokens, most,
-                                          " are embedded one by one in one request"));
+    return tl::unexpected(
+        too_many_tokens(request.field, most, "are embedded one by one in one request"));
   }
   auto completed = run.compute(scheduler::WantedRows::kAll);
   if (!completed) return tl::unexpected(std::move(completed.error()));
@@ -296,8 +292,9 @@ Result<ScoreAnswer> InferenceService::score(const ScoreRequest& request, const C
   if (auto error = run.admit(request.documents.size())) return tl::unexpected(std::move(*error));
   for (const auto* const texts : {&request.queries, &request.documents})
     for (const auto& text : *texts) report.characters += count_characters(text);
-  auto error =
-      run.tokenize([&](const EachInput& each) { return score_token_ids(model_, request, each); });
+  auto error = run.tokenize([&](const EachInput& each, TokenBudget& budget) {
+    return score_token_ids(model_, request, each, budget);
+  });
   if (error) return tl::unexpected(std::move(*error));
 
   ScoreAnswer answer;

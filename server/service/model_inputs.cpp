@@ -213,7 +213,8 @@ Result<std::string> prompt_text(const ServedModel& model, const InputOptions& op
 
 Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
                                                   const EmbeddingRequest& request,
-                                                  const EachInput& each_input) {
+                                                  const EachInput& each_input,
+                                                  TokenBudget& budget) {
   auto prompt = choose_prompt(model, request.options);
   if (!prompt) return tl::unexpected(std::move(prompt.error()));
   const EmbeddingInputs inputs(model, request, std::move(*prompt));
@@ -227,7 +228,7 @@ Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
     auto ids = inputs.of(request.inputs[i], request.input_name(i));
     if (!ids) return std::move(ids.error());
     sequences[i] = std::move(*ids);
-    return std::nullopt;
+    return budget.take(sequences[i].size());
   });
   if (error) return tl::unexpected(std::move(*error));
   return sequences;
@@ -247,7 +248,7 @@ std::string first_tokens(const text::Tokenizer& tokenizer, const std::string& qu
 }  // namespace
 
 Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const ScoreRequest& request,
-                                              const EachInput& each_input) {
+                                              const EachInput& each_input, TokenBudget& budget) {
   const text::RerankPrompt& prompt = *model.rerank_prompt;
   const std::string_view instruction = request.instruction ? std::string_view(*request.instruction)
                                                            : text::kDefaultRerankInstruction;
@@ -265,10 +266,13 @@ Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const Sc
         invalid_input("truncate_prompt_tokens", "so few tokens leave no room beside the template"));
   }
   std::vector<text::RerankPrompt::Shared> shared(request.queries.size());
+  TokenBudget queries_budget(budget.most(), request.query_field);
   auto error = each_input(shared.size(), [&](size_t q) -> std::optional<ApiError> {
     const auto query = first_tokens(*model.tokenizer, request.queries[q], request.query_tokens_max);
     shared[q] = prompt.prepare(instruction, query, limit);
-    if (!prompt.encode(shared[q], "", limit).truncated) return std::nullopt;
+    const auto alone = prompt.encode(shared[q], "", limit);
+    // Its prompts will be no shorter.
+    if (!alone.truncated) return queries_budget.take(alone.ids.size());
     return no_room(one_query ? request.query_field
                              : request.query_field + "[" + std::to_string(q) + "]");
   });
@@ -288,7 +292,7 @@ Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const Sc
       return invalid_input(std::move(param), std::move(message), "context_length_exceeded");
     }
     sequences[i] = std::move(encoded.ids);
-    return std::nullopt;
+    return budget.take(sequences[i].size());
   });
   if (error) return tl::unexpected(std::move(*error));
   return sequences;

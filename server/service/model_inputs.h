@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/service/inference_service.h"
+#include "server/service/token_budget.h"
 #include "server/service/tokenizer_threads.h"
 
 namespace espalier::server {
@@ -22,10 +23,10 @@ using EachInput = std::function<std::optional<ApiError>(size_t count, const Inpu
 /// A text gets a prompt in front: the one of `prompt_name` or `input_type`, "Instruct: …\nQuery:"
 /// for an `instruction`, or the default. Prompt and text are one string, in which special tokens
 /// are recognised, as sentence-transformers does. Token ids are used as sent, without a prompt, and
-/// get the end token unless they have it.
+/// get the end token unless they have it. A prompt that leaves no room for text is an error.
 Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
                                                   const EmbeddingRequest& request,
-                                                  const EachInput& each_input);
+                                                  const EachInput& each_input, TokenBudget& budget);
 
 /// The text that `options` put before every input of theirs. kInvalidRequest if they contradict
 /// each other or name no prompt of the model.
@@ -34,6 +35,6 @@ Result<std::string> prompt_text(const ServedModel& model, const InputOptions& op
 /// The ids of the rerank template for every document. A query that fills the template by itself is
 /// an error even if it may be cut: nothing of the documents would be seen.
 Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const ScoreRequest& request,
-                                              const EachInput& each_input);
+                                              const EachInput& each_input, TokenBudget& budget);
 
 }  // namespace espalier::server
