@@ -87,6 +87,14 @@ Result<Prompt> choose_prompt(const ServedModel& model, const InputOptions& optio
       invalid_input("prompt_name", "no such `prompt_name`; " + prompt_names(model)));
 }
 
+/// The field of the request that asked for the prompt, or for so few tokens that the default one is
+/// too long.
+const char* prompt_field(const InputOptions& options) {
+  if (options.instruction) return "instruction";
+  if (options.prompt_name) return "prompt_name";
+  return options.input_type ? "input_type" : options.tokens_max_field;
+}
+
 /// Tokens that an input may have.
 size_t tokens_max(const ServedModel& model, const InputOptions& options) {
   return std::min(model.max_input_tokens, options.tokens_max.value_or(model.max_input_tokens));
@@ -134,6 +142,21 @@ class EmbeddingInputs {
   /// Whether there is room for anything of an input.
   bool has_room() const { return tokens_max_ > prefix_.size() + suffix_.size(); }
 
+  bool has_prompt() const { return !prompt_.text.empty(); }
+
+  /// Whether the prompt leaves room for anything of a text; to be asked before of() is.
+  std::optional<ApiError> measure_prompt() {
+    const size_t room = tokens_max_ - prefix_.size() - suffix_.size();
+    const auto encoded =
+        model_.tokenizer->encode_up_to(prompt_.text, room, {.add_special_tokens = false});
+    prompt_tokens_ = encoded.ids.size();
+    if (prompt_tokens_ < room) return std::nullopt;
+    return invalid_input(prompt_field(options_),
+                         "what comes before the input leaves no room for it in " +
+                             std::to_string(tokens_max_) + " tokens; shorten it",
+                         "context_length_exceeded");
+  }
+
   Result<TokenIds> of(const EmbeddingInput& input, const std::string& param) const {
     const auto* const text = std::get_if<std::string>(&input);
     return text != nullptr ? text_ids(*text, param) : checked_ids(std::get<TokenIds>(input), param);
@@ -151,15 +174,15 @@ class EmbeddingInputs {
     if (encoded.cut && options_.truncation == Truncation::kRefuse)
       return tl::unexpected(too_long(param, ids_max, true, tokens_max_));
     if (encoded.ids.size() <= added) {
-      return tl::unexpected(
-          invalid_input(param, "`" + param + "` has no token; every input needs some text"));
+      return tl::unexpected(invalid_input(
+          param, "`" + param + "` has no token; every input needs some text", "empty_input"));
     }
     if (const auto unknown = find_unknown(model_, encoded.ids); unknown != encoded.ids.end()) {
       return tl::unexpected(invalid_input(
           param, "`" + param + "` holds a special token (id " + std::to_string(*unknown) +
                      ") that this model was not trained with; take it out of the text"));
     }
-    return shortened(std::move(encoded.ids), param, prefix_.size() + prompt_tokens());
+    return shortened(std::move(encoded.ids), param, prefix_.size() + prompt_tokens_);
   }
 
   Result<TokenIds> checked_ids(const TokenIds& sent, const std::string& param) const {
@@ -170,7 +193,7 @@ class EmbeddingInputs {
           "text"));
     }
     if (sent.empty())
-      return tl::unexpected(invalid_input(param, "`" + param + "` has no token id"));
+      return tl::unexpected(invalid_input(param, "`" + param + "` has no token id", "empty_input"));
     if (const auto unknown = find_unknown(model_, sent); unknown != sent.end()) {
       auto entry = param + "[" + std::to_string(unknown - sent.begin()) + "]";
       auto message = "`" + entry + "` is token id " + std::to_string(*unknown) +
@@ -191,15 +214,11 @@ class EmbeddingInputs {
     return ids;
   }
 
-  size_t prompt_tokens() const {
-    if (prompt_.text.empty() || options_.truncation != Truncation::kCutStart) return 0;
-    return model_.tokenizer->encode(prompt_.text, {.add_special_tokens = false}).size();
-  }
-
   const ServedModel& model_;
   const InputOptions& options_;
   Prompt prompt_;
   size_t tokens_max_;
+  size_t prompt_tokens_ = 0;
   TokenIds prefix_, suffix_;
 };
 
@@ -217,11 +236,16 @@ Result<std::vector<TokenIds>> embedding_token_ids(const ServedModel& model,
                                                   TokenBudget& budget) {
   auto prompt = choose_prompt(model, request.options);
   if (!prompt) return tl::unexpected(std::move(prompt.error()));
-  const EmbeddingInputs inputs(model, request, std::move(*prompt));
+  EmbeddingInputs inputs(model, request, std::move(*prompt));
   if (!inputs.has_room()) {
     return tl::unexpected(
         invalid_input(request.options.tokens_max_field,
                       "so few tokens leave no room for text beside the model's special tokens"));
+  }
+  // All inputs are texts, or none is. A client's instruction may be megabytes long.
+  if (inputs.has_prompt() && std::holds_alternative<std::string>(request.inputs.front())) {
+    auto error = each_input(1, [&](size_t /*only*/) { return inputs.measure_prompt(); });
+    if (error) return tl::unexpected(std::move(*error));
   }
   std::vector<TokenIds> sequences(request.inputs.size());
   auto error = each_input(sequences.size(), [&](size_t i) -> std::optional<ApiError> {

@@ -123,6 +123,36 @@ TEST_F(Service, NamedPromptAndInstructionComeBeforeTheText) {
   EXPECT_EQ(tokens_of(request), mini_tokenizer().encode("Instruct: name it\nQuery:tree").size());
 }
 
+TEST_F(Service, PromptThatLeavesNoRoomForTextIsNamed) {
+  for (const auto truncation : {Truncation::kCutEnd, Truncation::kCutStart, Truncation::kRefuse}) {
+    auto request = one_input(std::string("a"));
+    request.options.truncation = truncation;
+    request.options.instruction = words(500);
+    EXPECT_EQ(embed(request).error().param, "instruction");
+    EXPECT_EQ(embed(request).error().code, "context_length_exceeded");
+    request.options.instruction.reset();
+    request.options.prompt_name = "query";
+    request.options.tokens_max = 3;
+    EXPECT_EQ(embed(request).error().param, "prompt_name");
+    request.options.prompt_name = "document";
+    EXPECT_TRUE(embed(request));
+  }
+}
+
+TEST_F(Service, TooManyTokensEndARequestBeforeAllAreThere) {
+  const InferenceService service(fake_served_model(), scheduler_, 1, {2048, 1000});
+  EmbeddingRequest request;
+  for (size_t i = 0; i < 2048; ++i) request.inputs.emplace_back(words(100));
+  const auto refused = service.embed(request, Caller{}, report_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, kTooLargeCode);
+  EXPECT_EQ(refused.error().param, "input");
+  ScoreRequest pairs;
+  pairs.queries.assign(2048, words(10));
+  pairs.documents.assign(2048, "a");
+  EXPECT_EQ(service.score(pairs, Caller{}, report_).error().code, kTooLargeCode);
+}
+
 TEST_F(Service, UnknownPromptNameListsThoseThereAre) {
   auto request = one_input(std::string("tree"));
   request.options.prompt_name = "qerry";
@@ -256,7 +286,7 @@ TEST_F(Service, QueryThatFillsTheTemplateIsNamed) {
   EXPECT_EQ(score(request).error().param, "query[1]");
   request.queries = {"short"};
   request.tokens_max = 3;
-  EXPECT_EQ(score(request).error().param, "query");
+  EXPECT_EQ(score(request).error().param, "truncate_prompt_tokens");
 }
 
 TEST_F(Service, DocumentForgesNoSpecialToken) {
