@@ -8,15 +8,18 @@
 #include "server/api/input_options_json.h"
 #include "server/api/json_request.h"
 #include "server/api/text_inputs_json.h"
+#include "server/api/unserved_fields.h"
+#include "server/api/vector_options_json.h"
 
 namespace espalier::server {
 namespace {
 
 using nlohmann::json;
 
-constexpr auto kMembers = with_input_options(
-    std::array<std::string_view, 10>{"texts", "inputs", "images", "content", "type", "text",
-                                     "model", "embedding_types", "output_dimension", "max_tokens"});
+constexpr auto kMembers =
+    joined_members(std::array<std::string_view, 8>{"texts", "inputs", "content", "type", "text",
+                                                   "model", "embedding_types", "max_tokens"},
+                   kInputOptionMembers, kVectorOptionMembers, kUnservedMembers);
 
 /// The text of v2's {"content": [{"type": "text", "text": …}, …]}: its parts, one a line.
 Result<std::string> text_of_content(const json& input, const std::string& name) {
@@ -76,8 +79,6 @@ Result<std::vector<EmbeddingEncoding>> parse_encodings(const json& object) {
 /// `texts`, or in v2 `inputs`.
 std::optional<ApiError> read_inputs(const json& object, CohereVersion version,
                                     EmbeddingRequest& request) {
-  if (object.contains("images") && !object["images"].is_null())
-    return invalid_param("images", "`images` are not served here; this model embeds text");
   const bool contents = version == CohereVersion::kV2 && object.contains("inputs");
   if (contents && object.contains("texts"))
     return invalid_param("inputs", "send `texts` or `inputs`, not both");
@@ -123,14 +124,15 @@ void append_texts(const EmbeddingRequest& request, std::string& out) {
 Result<CohereEmbedBody> parse_cohere_embed(std::string_view body, CohereVersion version) {
   const auto object = parse_json_object(body, kMembers);
   if (!object) return tl::unexpected(object.error());
+  if (auto refused = refuse_unserved(*object)) return tl::unexpected(std::move(*refused));
   CohereEmbedBody parsed;
   EmbeddingRequest& request = parsed.request;
   auto model = optional_string(*object, "model");
   if (!model) return tl::unexpected(std::move(model.error()));
   auto encodings = parse_encodings(*object);
   if (!encodings) return tl::unexpected(std::move(encodings.error()));
-  const auto dimensions = optional_whole_number(*object, "output_dimension", 1);
-  if (!dimensions) return tl::unexpected(dimensions.error());
+  const auto vector = parse_vector_options(*object);
+  if (!vector) return tl::unexpected(vector.error());
   const auto max_tokens = optional_whole_number(*object, "max_tokens", 1);
   if (!max_tokens) return tl::unexpected(max_tokens.error());
   auto options = parse_input_options(*object);
@@ -146,8 +148,9 @@ Result<CohereEmbedBody> parse_cohere_embed(std::string_view body, CohereVersion 
     request.options.tokens_max = static_cast<size_t>(**max_tokens);
     request.options.tokens_max_field = "max_tokens";
   }
-  if (*dimensions) request.dimensions = static_cast<size_t>(**dimensions);
-  request.dimensions_field = "output_dimension";
+  request.dimensions = vector->dimensions;
+  request.dimensions_field = vector->dimensions_field;
+  request.normalize = vector->normalize;
   return parsed;
 }
 

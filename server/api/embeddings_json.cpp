@@ -8,16 +8,19 @@
 #include "server/api/json_request.h"
 #include "server/api/text_inputs_json.h"
 #include "server/api/trie_json.h"
+#include "server/api/unserved_fields.h"
+#include "server/api/vector_options_json.h"
 
 namespace espalier::server {
 namespace {
 
 using nlohmann::json;
 
-constexpr auto kMembers = with_input_options(std::array<std::string_view, 15>{
-    "input", "prompt", "text", "image", "content", "messages", "model", "encoding_format",
-    "embedding_type", "encoding_type", "output_dtype", "dimensions", "normalized", "late_chunking",
-    "return_trie"});
+constexpr auto kMembers =
+    joined_members(std::array<std::string_view, 10>{"input", "text", "image", "content", "model",
+                                                    "encoding_format", "embedding_type",
+                                                    "encoding_type", "output_dtype", "return_trie"},
+                   kInputOptionMembers, kVectorOptionMembers, kUnservedMembers);
 
 /// `encoding_format`, or what Jina, LlamaIndex's class for Jina, and Voyage call it.
 Result<EmbeddingEncoding> parse_encoding(const json& object) {
@@ -30,9 +33,9 @@ Result<EmbeddingEncoding> parse_encoding(const json& object) {
     if (!*name || **name == "not_set") continue;  // that is Dify's word for nothing
     const auto known = embedding_encoding(**name);
     if (!known) return tl::unexpected(unknown_encoding(field));
-    // Voyage's clients send both: the type of the numbers, and how they are written.
-    if (field == std::string_view("output_dtype") && *known == EmbeddingEncoding::kFloat &&
-        encoding == EmbeddingEncoding::kBase64) {
+    // Voyage's clients send both: what base64 writes are floats.
+    if (encoding == EmbeddingEncoding::kBase64 && *known == EmbeddingEncoding::kFloat &&
+        field == std::string_view("output_dtype")) {
       continue;
     }
     if (encoding && *encoding != *known) {
@@ -43,28 +46,6 @@ Result<EmbeddingEncoding> parse_encoding(const json& object) {
     encoding = known;
   }
   return encoding.value_or(EmbeddingEncoding::kFloat);
-}
-
-/// Fields of other servers that would change the answer, and are not served.
-std::optional<ApiError> refuse_unsupported(const json& object) {
-  if (object.contains("messages") && !object["messages"].is_null()) {
-    return invalid_param("messages",
-                         "`messages` are not served here; send the text as `input`, and what to do "
-                         "with it as `instruction`");
-  }
-  if (object.contains("prompt") && !object["prompt"].is_null()) {
-    return invalid_param(
-        "prompt",
-        "`prompt` is not served here; send `instruction`, or `prompt_name` for one "
-        "of the model's prompts");
-  }
-  const auto late = optional_bool(object, "late_chunking");
-  if (!late) return late.error();
-  if (late->value_or(false)) {
-    return invalid_param("late_chunking",
-                         "`late_chunking` is not served here; each input is embedded by itself");
-  }
-  return std::nullopt;
 }
 
 /// llama.cpp's clients may call it `content`.
@@ -90,15 +71,13 @@ void unwrap_texts(json& object, const char* field) {
 Result<EmbeddingsBody> parse_embeddings_body(std::string_view body) {
   auto object = parse_json_object(body, kMembers);
   if (!object) return tl::unexpected(std::move(object.error()));
-  if (auto refused = refuse_unsupported(*object)) return tl::unexpected(std::move(*refused));
+  if (auto refused = refuse_unserved(*object)) return tl::unexpected(std::move(*refused));
   auto model = optional_string(*object, "model");
   if (!model) return tl::unexpected(std::move(model.error()));
   auto encoding = parse_encoding(*object);
   if (!encoding) return tl::unexpected(std::move(encoding.error()));
-  auto dimensions = optional_whole_number(*object, "dimensions", 1);
-  if (!dimensions) return tl::unexpected(std::move(dimensions.error()));
-  auto normalize = optional_bool(*object, "normalized");
-  if (!normalize) return tl::unexpected(std::move(normalize.error()));
+  const auto vector = parse_vector_options(*object);
+  if (!vector) return tl::unexpected(vector.error());
   auto wants_trie = optional_bool(*object, "return_trie");
   if (!wants_trie) return tl::unexpected(std::move(wants_trie.error()));
   auto options = parse_input_options(*object);
@@ -116,8 +95,9 @@ Result<EmbeddingsBody> parse_embeddings_body(std::string_view body) {
   request.single = inputs->single;
   request.model = model->value_or("");
   request.options = std::move(*options);
-  if (*dimensions) request.dimensions = static_cast<size_t>(**dimensions);
-  request.normalize = *normalize;
+  request.dimensions = vector->dimensions;
+  request.dimensions_field = vector->dimensions_field;
+  request.normalize = vector->normalize;
   request.wants_trie = wants_trie->value_or(false);
   return parsed;
 }

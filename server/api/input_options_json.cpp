@@ -57,10 +57,17 @@ Result<bool> parse_side(const json& object, const char* field, std::string_view 
                                                  std::string(end) + "\""));
 }
 
-/// Whether too long texts are cut, and at which end, of `truncate` alone.
+/// Whether too long texts are cut, and at which end, of `truncate` or `truncation` alone.
 Result<Truncation> parse_truncate(const json& object) {
+  const auto truncation = optional_bool(object, "truncation");
+  if (!truncation) return tl::unexpected(truncation.error());
   const auto found = object.find("truncate");
-  if (found == object.end() || found->is_null()) return Truncation::kCutEnd;
+  if (found == object.end() || found->is_null())
+    return truncation->value_or(true) ? Truncation::kCutEnd : Truncation::kRefuse;
+  if (*truncation) {
+    return tl::unexpected(
+        invalid_param("truncation", "`truncation` and `truncate` are the same; send one of them"));
+  }
   if (found->is_boolean()) return found->get<bool>() ? Truncation::kCutEnd : Truncation::kRefuse;
   if (found->is_string()) {
     const auto& word = found->get_ref<const std::string&>();

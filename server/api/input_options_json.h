@@ -4,7 +4,6 @@
 // Thread contract: functions without state.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
@@ -17,23 +16,21 @@
 namespace espalier::server {
 
 /// Members of a body that parse_input_options() reads.
-inline constexpr std::array<std::string_view, 9> kInputOptionMembers{
-    "prompt_name",       "instruction",          "input_type",      "task",
-    "truncate",          "truncation_direction", "truncation_side", "truncate_prompt_tokens",
-    "add_special_tokens"};
-
-/// `members` and those, for parse_json_object().
-template <size_t kCount>
-constexpr auto with_input_options(const std::array<std::string_view, kCount>& members) {
-  std::array<std::string_view, kCount + kInputOptionMembers.size()> all{};
-  std::ranges::copy(members, all.begin());
-  std::ranges::copy(kInputOptionMembers, all.begin() + kCount);
-  return all;
-}
+inline constexpr std::array<std::string_view, 10> kInputOptionMembers{"prompt_name",
+                                                                      "instruction",
+                                                                      "input_type",
+                                                                      "task",
+                                                                      "truncate",
+                                                                      "truncation",
+                                                                      "truncation_direction",
+                                                                      "truncation_side",
+                                                                      "truncate_prompt_tokens",
+                                                                      "add_special_tokens"};
 
 Result<InputOptions> parse_input_options(const nlohmann::json& object);
 
-/// `truncate` (true, false, "NONE", "START", "END"), `truncation_direction` and `truncation_side`.
+/// `truncate` (true, false, "NONE", "START", "END"), or Voyage's `truncation` (true, false);
+/// `truncation_direction` and `truncation_side`.
 Result<Truncation> parse_truncation(const nlohmann::json& object);
 
 /// `truncate_prompt_tokens`: nullopt for -1 and if it is absent.

@@ -243,6 +243,11 @@ Result<std::optional<uint64_t>> optional_whole_number(const json& object, const 
   return *number;
 }
 
+ApiError contradiction(const char* field, const char* other) {
+  return invalid_param(field, "`" + std::string(field) + "` and `" + other +
+                                  "` say different things; send one of them");
+}
+
 void append_json_string(std::string_view text, std::string& out) {
   out += json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }

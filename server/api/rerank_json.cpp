@@ -11,15 +11,17 @@
 #include "server/api/score_fields_json.h"
 #include "server/api/text_inputs_json.h"
 #include "server/api/trie_json.h"
+#include "server/api/unserved_fields.h"
 
 namespace espalier::server {
 namespace {
 
 using nlohmann::json;
 
-constexpr auto kMembers = with_score_fields(std::array<std::string_view, 10>{
-    "query", "documents", "texts", "text", "top_n", "return_documents", "return_text",
-    "rank_fields", "raw_scores", "model"});
+constexpr auto kMembers = joined_members(
+    std::array<std::string_view, 10>{"query", "documents", "texts", "text", "top_n", "top_k",
+                                     "return_documents", "return_text", "rank_fields", "model"},
+    kScoreMembers, kUnservedMembers);
 
 /// Each name is looked for in every document, and each document may be repeated for every name.
 constexpr size_t kRankFieldsMax = 32;
@@ -103,14 +105,15 @@ Result<RerankBody> parse_rerank_body(std::string_view body, bool& tei) {
   }
   auto query = parse_text(*object, "query");
   if (!query) return tl::unexpected(std::move(query.error()));
-  auto top_n = optional_whole_number(*object, "top_n", 0);
-  if (!top_n) return tl::unexpected(std::move(top_n.error()));
+  // Voyage calls it top_k.
+  const auto top_n = read_synonyms(
+      *object, {"top_n", "top_k"},
+      [](const json& from, const char* field) { return optional_whole_number(from, field, 0); });
+  if (!top_n) return tl::unexpected(top_n.error());
   const auto return_documents = parse_flag(*object, "return_documents");
   if (!return_documents) return tl::unexpected(return_documents.error());
   const auto return_text = parse_flag(*object, "return_text");
   if (!return_text) return tl::unexpected(return_text.error());
-  const auto raw_scores = parse_flag(*object, "raw_scores");
-  if (!raw_scores) return tl::unexpected(raw_scores.error());
   if (auto error = parse_score_fields(*object, parsed.request))
     return tl::unexpected(std::move(*error));
   parsed.request.document_field = tei ? "texts" : "documents";
@@ -121,7 +124,6 @@ Result<RerankBody> parse_rerank_body(std::string_view body, bool& tei) {
   parsed.request.documents = std::move(documents->texts);
   if (*top_n && **top_n > 0) parsed.top_n = static_cast<size_t>(**top_n);
   parsed.return_documents = *return_documents || *return_text;
-  parsed.raw_scores = *raw_scores;
   return parsed;
 }
 
@@ -136,7 +138,7 @@ std::string render_rerank(const ScoreAnswer& answer, const RerankBody& body, std
   for (const auto& [index, logit] : best_first(answer.logits, body.top_n)) {
     if (!std::exchange(first, false)) out += ',';
     out += R"({"index":)" + std::to_string(index) + R"(,"relevance_score":)";
-    append_score(logit, body.raw_scores, out);
+    append_score(logit, body.request.raw_scores, out);
     if (body.return_documents) {
       out += R"(,"document":{"text":)";
       append_json_string(body.request.documents[index], out);
@@ -163,7 +165,7 @@ std::string render_tei_rerank(const ScoreAnswer& answer, const RerankBody& body)
       append_json_string(body.request.documents[index], out);
     }
     out += R"(,"score":)";
-    append_score(logit, body.raw_scores, out);
+    append_score(logit, body.request.raw_scores, out);
     out += '}';
   }
   out += ']';

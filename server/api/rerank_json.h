@@ -14,8 +14,7 @@ struct RerankBody {
   ScoreRequest request;
   std::optional<size_t> top_n;  // absent: all
   bool return_documents = false;
-  bool raw_scores = false;  // logits rather than P(yes)
-  bool tei = false;         // the documents came as `texts`
+  bool tei = false;  // the documents came as `texts`
 };
 
 /// Checks everything that can be checked without the model. Query and documents may be empty

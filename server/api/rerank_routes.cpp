@@ -26,7 +26,8 @@ Result<std::string> post_score(InferenceCall& call) {
   if (!request) return tl::unexpected(request.error());
   const auto answer = call.service.score(*request, call.caller, call.report);
   if (!answer) return tl::unexpected(answer.error());
-  return render_scores(*answer, call.http.id, call.service.model().name, call.report.tokens);
+  return render_scores(*answer, request->raw_scores, call.http.id, call.service.model().name,
+                       call.report.tokens);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "server/api/input_options_json.h"
 #include "server/api/json_request.h"
+#include "server/api/unserved_fields.h"
 
 namespace espalier::server {
 namespace {
@@ -31,9 +32,23 @@ const char* field_that_cuts_starts(const json& object) {
   return says_left("truncation_direction") ? "truncation_direction" : "truncation_side";
 }
 
+/// Whether logits are wanted rather than P(yes).
+Result<bool> parse_raw_scores(const json& object) {
+  const auto raw = optional_bool(object, "raw_scores");
+  if (!raw) return tl::unexpected(raw.error());
+  // Names that vLLM has given it over time.
+  const auto activated =
+      read_synonyms(object, {"use_activation", "activation", "softmax"}, optional_bool);
+  if (!activated) return tl::unexpected(activated.error());
+  if (*raw && *activated && **raw == **activated)
+    return tl::unexpected(contradiction("raw_scores", "use_activation"));
+  return raw->value_or(!activated->value_or(true));
+}
+
 }  // namespace
 
 std::optional<ApiError> parse_score_fields(const json& object, ScoreRequest& request) {
+  if (auto refused = refuse_unserved(object)) return refused;
   for (const char* const field : {"prompt_name", "input_type"}) {
     if (object.contains(field) && !object[field].is_null()) {
       return invalid_param(field, "`" + std::string(field) +
@@ -60,12 +75,15 @@ std::optional<ApiError> parse_score_fields(const json& object, ScoreRequest& req
   if (!tokens_max) return tokens_max.error();
   const auto wants_trie = optional_bool(object, "return_trie");
   if (!wants_trie) return wants_trie.error();
+  const auto raw_scores = parse_raw_scores(object);
+  if (!raw_scores) return raw_scores.error();
 
   request.model = model->value_or("");
   request.instruction = std::move(*instruction);
   request.truncation = *truncation;
   request.tokens_max = *tokens_max;
   request.wants_trie = wants_trie->value_or(false);
+  request.raw_scores = *raw_scores;
   return std::nullopt;
 }
 

@@ -3,7 +3,6 @@
 // Thread contract: functions without state.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
@@ -15,27 +14,24 @@
 
 namespace espalier::server {
 
-inline constexpr std::array<std::string_view, 10> kScoreMembers{"instruction",
+inline constexpr std::array<std::string_view, 15> kScoreMembers{"instruction",
                                                                 "max_tokens_per_doc",
                                                                 "max_tokens_per_query",
                                                                 "truncate",
+                                                                "truncation",
                                                                 "truncation_side",
                                                                 "truncation_direction",
                                                                 "truncate_prompt_tokens",
                                                                 "return_trie",
+                                                                "raw_scores",
+                                                                "use_activation",
+                                                                "activation",
+                                                                "softmax",
                                                                 "prompt_name",
                                                                 "input_type"};
 
-/// `members` and those, for parse_json_object().
-template <size_t kCount>
-constexpr auto with_score_fields(const std::array<std::string_view, kCount>& members) {
-  std::array<std::string_view, kCount + kScoreMembers.size()> all{};
-  std::ranges::copy(members, all.begin());
-  std::ranges::copy(kScoreMembers, all.begin() + kCount);
-  return all;
-}
-
-/// Reads them, and `model`, into `request`.
+/// Reads them, and `model`, into `request`; refuses those of refuse_unserved(). Which scores are
+/// wanted: `raw_scores`, or the contrary of what vLLM calls `use_activation`.
 std::optional<ApiError> parse_score_fields(const nlohmann::json& object, ScoreRequest& request);
 
 /// Appends P(yes) of `logit`, or with `raw` the logit itself.

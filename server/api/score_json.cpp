@@ -9,12 +9,14 @@
 #include "server/api/score_fields_json.h"
 #include "server/api/text_inputs_json.h"
 #include "server/api/trie_json.h"
+#include "server/api/unserved_fields.h"
 
 namespace espalier::server {
 namespace {
 
-constexpr auto kMembers = with_score_fields(
-    std::array<std::string_view, 6>{"text_1", "text_2", "queries", "documents", "text", "model"});
+constexpr auto kMembers = joined_members(
+    std::array<std::string_view, 6>{"text_1", "text_2", "queries", "documents", "text", "model"},
+    kScoreMembers, kUnservedMembers);
 
 }  // namespace
 
@@ -47,8 +49,8 @@ Result<ScoreRequest> parse_score_body(std::string_view body) {
   return request;
 }
 
-std::string render_scores(const ScoreAnswer& answer, std::string_view id, std::string_view model,
-                          size_t prompt_tokens) {
+std::string render_scores(const ScoreAnswer& answer, bool raw, std::string_view id,
+                          std::string_view model, size_t prompt_tokens) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto created = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   std::string out = R"({"id":)";
@@ -59,7 +61,7 @@ std::string render_scores(const ScoreAnswer& answer, std::string_view id, std::s
   for (size_t i = 0; i < answer.logits.size(); ++i) {
     if (i > 0) out += ',';
     out += R"({"index":)" + std::to_string(i) + R"(,"object":"score","score":)";
-    append_score(answer.logits[i], false, out);
+    append_score(answer.logits[i], raw, out);
     out += '}';
   }
   const auto tokens = std::to_string(prompt_tokens);

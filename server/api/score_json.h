@@ -12,8 +12,8 @@ namespace espalier::server {
 Result<ScoreRequest> parse_score_body(std::string_view body);
 
 /// {"id","object":"list","created","model","data":[{"index","object":"score","score"}],"usage"}, in
-/// the order of the pairs.
-std::string render_scores(const ScoreAnswer& answer, std::string_view id, std::string_view model,
-                          size_t prompt_tokens);
+/// the order of the pairs; with `raw`, logits.
+std::string render_scores(const ScoreAnswer& answer, bool raw, std::string_view id,
+                          std::string_view model, size_t prompt_tokens);
 
 }  // namespace espalier::server

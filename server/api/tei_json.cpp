@@ -10,16 +10,21 @@
 #include "server/api/input_options_json.h"
 #include "server/api/json_request.h"
 #include "server/api/text_inputs_json.h"
+#include "server/api/unserved_fields.h"
+#include "server/api/vector_options_json.h"
 
 namespace espalier::server {
 namespace {
 
 using nlohmann::json;
 
-constexpr auto kEmbedMembers = with_input_options(
-    std::array<std::string_view, 4>{"inputs", "normalize", "dimensions", "model"});
-constexpr auto kSimilarityMembers = with_input_options(std::array<std::string_view, 5>{
-    "inputs", "source_sentence", "sentences", "parameters", "model"});
+constexpr auto kEmbedMembers = joined_members(
+    std::array<std::string_view, 4>{"inputs", "parameters", "encoding_format", "model"},
+    kInputOptionMembers, kVectorOptionMembers, kUnservedMembers);
+constexpr auto kSimilarityMembers =
+    joined_members(std::array<std::string_view, 5>{"inputs", "source_sentence", "sentences",
+                                                   "parameters", "model"},
+                   kInputOptionMembers, kVectorOptionMembers, kUnservedMembers);
 
 /// Of a member of `inputs`: what it is called from outside.
 ApiError nested(ApiError error) {
@@ -27,17 +32,52 @@ ApiError nested(ApiError error) {
   return error;
 }
 
+/// The body, with the members of `parameters`, where Hugging Face's clients put some, beside the
+/// others.
+Result<json> parse_object(std::string_view body, std::span<const std::string_view> members) {
+  auto object = parse_json_object(body, members);
+  if (!object) return object;
+  const json parameters = object->value("parameters", json());
+  if (!parameters.is_null() && !parameters.is_object()) {
+    return tl::unexpected(
+        invalid_param("parameters", "`parameters` must be an object, not " + describe(parameters)));
+  }
+  for (const auto& [name, value] : parameters.items()) {
+    if (object->contains(name) && (*object)[name] != value) {
+      return tl::unexpected(invalid_param(
+          "parameters." + name,
+          "`parameters." + name + "` and `" + name + "` say different things; send one of them"));
+    }
+    (*object)[name] = value;
+  }
+  if (auto refused = refuse_unserved(*object)) return tl::unexpected(std::move(*refused));
+  return object;
+}
+
+/// Hugging Face's clients may ask for base64 here; these routes answer with arrays of numbers.
+std::optional<ApiError> refuse_encoding(const json& object) {
+  const auto encoding = optional_string(object, "encoding_format");
+  if (!encoding) return encoding.error();
+  if (encoding->value_or("float") == "float") return std::nullopt;
+  return invalid_param("encoding_format",
+                       "`encoding_format` must be \"float\" here; /v1/embeddings has the others");
+}
+
 }  // namespace
 
-Result<EmbeddingRequest> parse_tei_embed(std::string_view body) {
-  const auto object = parse_json_object(body, kEmbedMembers);
+Result<EmbeddingRequest> parse_tei_embed(std::string_view body, TeiVectors vectors) {
+  const auto object = parse_object(body, kEmbedMembers);
   if (!object) return tl::unexpected(object.error());
+  if (auto refused = refuse_encoding(*object)) return tl::unexpected(std::move(*refused));
   auto model = optional_string(*object, "model");
   if (!model) return tl::unexpected(std::move(model.error()));
-  const auto normalize = optional_bool(*object, "normalize");
-  if (!normalize) return tl::unexpected(normalize.error());
-  const auto dimensions = optional_whole_number(*object, "dimensions", 1);
-  if (!dimensions) return tl::unexpected(dimensions.error());
+  const auto vector = parse_vector_options(*object);
+  if (!vector) return tl::unexpected(vector.error());
+  if (vectors == TeiVectors::kTokens && (vector->dimensions || vector->normalize.value_or(false))) {
+    return tl::unexpected(invalid_param(
+        vector->dimensions ? "dimensions" : "normalize",
+        "tokens' vectors are neither cut nor normalised; /embed does that with inputs'"));
+  }
   auto options = parse_input_options(*object);
   if (!options) return tl::unexpected(std::move(options.error()));
   auto inputs = parse_inputs(*object, "inputs");
@@ -49,8 +89,9 @@ Result<EmbeddingRequest> parse_tei_embed(std::string_view body) {
   request.single = inputs->single;
   request.model = model->value_or("");
   request.options = std::move(*options);
-  request.normalize = normalize->value_or(true);
-  if (*dimensions) request.dimensions = static_cast<size_t>(**dimensions);
+  request.normalize = vector->normalize.value_or(true);
+  request.dimensions = vector->dimensions;
+  request.dimensions_field = vector->dimensions_field;
   return request;
 }
 
@@ -84,19 +125,16 @@ Result<std::string> render_token_embeddings(const TokenEmbeddingAnswer& answer) 
 }
 
 Result<EmbeddingRequest> parse_similarity(std::string_view body) {
-  const auto object = parse_json_object(body, kSimilarityMembers);
+  const auto object = parse_object(body, kSimilarityMembers);
   if (!object) return tl::unexpected(object.error());
   const auto inputs = object->find("inputs");
   if (inputs == object->end() || !inputs->is_object()) {
     return tl::unexpected(invalid_param(
         "inputs", "`inputs` must be an object with `source_sentence` and `sentences`"));
   }
-  const json parameters = object->value("parameters", json());
-  if (!parameters.is_null() && !parameters.is_object()) {
-    return tl::unexpected(
-        invalid_param("parameters", "`parameters` must be an object, not " + describe(parameters)));
-  }
-  auto options = parse_input_options(parameters.is_null() ? *object : parameters);
+  const auto vector = parse_vector_options(*object);
+  if (!vector) return tl::unexpected(vector.error());
+  auto options = parse_input_options(*object);
   if (!options) return tl::unexpected(std::move(options.error()));
   auto source = parse_text(*inputs, "source_sentence");
   if (!source) return tl::unexpected(nested(std::move(source.error())));
@@ -107,7 +145,9 @@ Result<EmbeddingRequest> parse_similarity(std::string_view body) {
   request.first_field = "inputs.source_sentence";
   request.field = "inputs.sentences";
   request.options = std::move(*options);
-  request.normalize = true;
+  request.dimensions = vector->dimensions;
+  request.dimensions_field = vector->dimensions_field;
+  request.normalize = true;  // whatever was asked for: a cosine is the same
   request.inputs.emplace_back(std::move(*source));
   for (auto& sentence : sentences->texts) request.inputs.emplace_back(std::move(sentence));
   return request;

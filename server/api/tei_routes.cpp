@@ -20,7 +20,7 @@ Result<std::string> post_embed(InferenceCall& call) {
 }
 
 Result<std::string> post_embed_all(InferenceCall& call) {
-  const auto request = parse_tei_embed(call.http.body);
+  const auto request = parse_tei_embed(call.http.body, TeiVectors::kTokens);
   if (!request) return tl::unexpected(request.error());
   const auto answer = call.service.embed_tokens(*request, call.caller, call.report);
   if (!answer) return tl::unexpected(answer.error());

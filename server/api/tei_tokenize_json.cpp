@@ -13,7 +13,7 @@ namespace espalier::server {
 namespace {
 
 constexpr auto kTokenizeMembers =
-    with_input_options(std::array<std::string_view, 2>{"inputs", "model"});
+    joined_members(std::array<std::string_view, 2>{"inputs", "model"}, kInputOptionMembers);
 constexpr std::array<std::string_view, 3> kDecodeMembers{"ids", "skip_special_tokens", "model"};
 
 void append_token(const text::TokenWithOffsets& token, const std::string& text,
@@ -39,6 +39,10 @@ Result<TokenizeRequest> parse_tokenize(std::string_view body) {
   if (!object) return tl::unexpected(object.error());
   auto options = parse_input_options(*object);
   if (!options) return tl::unexpected(std::move(options.error()));
+  if (options->tokens_max) {
+    return tl::unexpected(
+        invalid_param("truncate_prompt_tokens", "texts are tokenized whole here; nothing is cut"));
+  }
   auto texts = parse_texts(*object, "inputs", true);
   if (!texts) return tl::unexpected(std::move(texts.error()));
   return TokenizeRequest{std::move(texts->texts), std::move(*options)};

@@ -70,6 +70,7 @@ struct ScoreRequest {
   std::optional<size_t> document_tokens_max;    // … of a document
   std::optional<size_t> tokens_max;             // of query, document and template together
   Truncation truncation = Truncation::kCutEnd;  // kCutStart is none for documents
+  bool raw_scores = false;                      // shown as logits rather than P(yes)
   bool wants_trie = false;
 };
 

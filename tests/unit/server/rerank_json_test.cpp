@@ -33,7 +33,7 @@ TEST(RerankRequest, DocumentsAreStringsOrObjectsWithText) {
   EXPECT_THAT(body.request.queries, ElementsAre("q"));
   EXPECT_THAT(body.request.documents, ElementsAre("a", "b", "", ""));
   EXPECT_FALSE(body.top_n || body.request.instruction);
-  EXPECT_FALSE(body.return_documents || body.raw_scores || body.tei);
+  EXPECT_FALSE(body.return_documents || body.request.raw_scores || body.tei);
   EXPECT_EQ(body.request.truncation, Truncation::kCutEnd);
 }
 
@@ -83,7 +83,7 @@ TEST(RerankRequest, RankFieldsMakeTheTextOfDocumentsThatAreObjects) {
 TEST(RerankRequest, TextsAreTextEmbeddingsInferences) {
   const auto body = parsed(
       R"({"query":"q","texts":["a","b"],"raw_scores":true,"return_text":true,"truncate":true})");
-  EXPECT_TRUE(body.tei && body.raw_scores && body.return_documents);
+  EXPECT_TRUE(body.tei && body.request.raw_scores && body.return_documents);
   EXPECT_EQ(body.request.document_field, "texts");
   EXPECT_THAT(error_of(R"({"query":"q","texts":["a"],"documents":["a"]})"), HasSubstr("texts: "));
   EXPECT_THAT(error_of(R"({"query":"q","texts":["a"],"truncation_direction":"Left"})"),
@@ -148,7 +148,7 @@ TEST_F(RerankAnswer, OfTextEmbeddingsInferenceIsABareArray) {
   EXPECT_EQ(json::parse(render_tei_rerank(answer_, body_)),
             json::parse(R"([{"index":1,"score":0.5}])"));
   body_.return_documents = true;
-  body_.raw_scores = true;
+  body_.request.raw_scores = true;
   body_.top_n.reset();
   EXPECT_EQ(json::parse(render_tei_rerank(answer_, body_)),
             json::parse(R"([{"index":1,"text":"sec\"ond","score":0},
