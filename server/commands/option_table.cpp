@@ -183,7 +183,7 @@ void OptionTable::add_serve() {
       ->check(CLI::Range(size_t{0}, size_t{86400}));
   flag(sub, "debug-endpoints", o_.debug_endpoints,
        "Serve GET /debug/timeline, /debug/trie and /debug/trie.svg: when the last batches ran and "
-       "what the last one shared, in numbers, of all keys to any key");
+       "what the last one shared, in numbers; with keys, to an admin's alone");
   flag(sub, "no-page", o_.no_page,
        "Serve neither the web page at GET / nor the API's description at GET /docs");
   option(sub, "drain-timeout", o_.drain_timeout,
