@@ -1,6 +1,7 @@
 """--api-key-file: who is let in, and who shares prefixes with whom."""
 
 import os
+import re
 import tempfile
 import unittest
 
@@ -39,6 +40,24 @@ class KeysTest(ServerTest):
         yield self.server.post("/v1/rerank", {"query": "a", "documents": ["b"]}, headers)
         for path in ("/v1/models", "/v1/models/espalier-mini", "/stats", "/info"):
             yield self.server.request("GET", path, headers=headers)
+
+    def test_no_route_but_the_open_ones_answers_without_a_key(self):
+        labels = (re.fullmatch(r'espalier_requests_total\{route="([^"]+)",status="200"\}', name)
+                  for name in self.server.metrics())
+        routes = {label.group(1) for label in labels if label} - {"other"}
+        self.assertGreater(len(routes), 25)
+        opened = set()
+        for route in routes:
+            path = route.replace("*", "espalier-mini")
+            replies = [self.server.get(path), self.server.post(path, {"input": "a"})]
+            statuses = {reply.status for reply in replies}
+            if 401 not in statuses:
+                opened.add(route)
+            else:
+                self.assertLessEqual(statuses, {401, 405}, route)
+        # Files that hold no data are open, too: a browser cannot send a key with an address.
+        pages = {route for route in opened if route in ("/", "/docs", "/openapi.json") or route.startswith("/page/")}
+        self.assertEqual(opened - pages, {"/livez", "/readyz", "/health", "/metrics"})
 
     def test_debug_endpoints_need_an_admins_key(self):
         for path in ("/debug/timeline", "/debug/trie", "/debug/trie.svg"):
