@@ -148,7 +148,8 @@ Route inference_route(const ApiContext& context, const char* path, ErrorForm err
     return handle(context, path, error_form, handler, request);
   };
   return {"POST", path, guarded(path, error_form, std::move(handle_request)),
-          admission(context, error_form)};
+          admission(context, error_form),
+          [error_form](const ApiError& error) { return error_response(error, error_form); }};
 }
 
 Route guarded_get(const ApiContext& context, const char* path, HttpHandler handler) {

@@ -55,6 +55,12 @@ bool takes(const Route& route, std::string_view path) {
   return path.starts_with(above) && path.size() > above.size();
 }
 
+/// An error on the way to the handler of `route` (null: there is none), as its clients read it.
+HttpResponse error_answer(const Route* route, const ApiError& error) {
+  const bool has_form = route != nullptr && route->error_form;
+  return has_form ? route->error_form(error) : error_response(error);
+}
+
 /// What becomes of a connection that a thread is done with.
 enum class After : uint8_t { kKeep, kAwaitBody, kLinger, kClose, kAbandon };
 
@@ -173,7 +179,7 @@ After HttpServer::Impl::finish(Visit& visit) {
   Connection& connection = visit.connection;
   const BodyState state = visit.receiver.state();
   if (visit.reads_body() && state != BodyState::kComplete) {
-    visit.answer = error_response(body_error(visit, state));
+    visit.answer = error_answer(visit.route, body_error(visit, state));
     visit.answered = true;
     visit.close_after = true;
   }
@@ -199,19 +205,21 @@ void HttpServer::Impl::route(Visit& visit) {
   const RequestHead& head = visit.head;
   if (answer_preflight(visit)) return;
   std::string allowed;
+  const Route* of_path = nullptr;
   for (const Route& route : routes) {
     if (!takes(route, head.path)) continue;
+    of_path = &route;
     if (route.method == head.method || (route.method == "GET" && head.method == "HEAD"))
       visit.route = &route;
     allowed += (allowed.empty() ? "" : ", ") + route.method;
     if (route.method == "GET") allowed += ", HEAD";
   }
   if (visit.route == nullptr) {
-    visit.answer = error_response(
-        allowed.empty()
-            ? http_error(ErrorKind::kNotFound, "there is nothing at this path")
-            : http_error(ErrorKind::kMethodNotAllowed,
-                         "this path takes " + allowed + ", not " + head.method.substr(0, 32)));
+    visit.answer = error_answer(
+        of_path, allowed.empty() ? http_error(ErrorKind::kNotFound, "there is nothing at this path")
+                                 : http_error(ErrorKind::kMethodNotAllowed,
+                                              "this path takes " + allowed + ", not " +
+                                                  head.method.substr(0, 32)));
     if (!allowed.empty()) visit.answer.headers.emplace_back("Allow", allowed);
     visit.answered = true;
   } else {
@@ -238,11 +246,11 @@ bool HttpServer::Impl::reject_before_body(Visit& visit) {
   if (auto refusal = ask_admission(visit)) {
     visit.answer = std::move(*refusal);
   } else if (head.body == BodyKind::kLength && head.content_length > options.body_bytes_max) {
-    visit.answer = error_response(body_error(visit, BodyState::kTooLarge));
+    visit.answer = error_answer(visit.route, body_error(visit, BodyState::kTooLarge));
   } else if (!encoding.empty() && encoding != "gzip" && encoding != "deflate" && encoding != "br") {
-    visit.answer =
-        error_response(http_error(ErrorKind::kUnsupportedMediaType,
-                                  "Content-Encoding may be gzip, deflate or br, or left out"));
+    visit.answer = error_answer(
+        visit.route, http_error(ErrorKind::kUnsupportedMediaType,
+                                "Content-Encoding may be gzip, deflate or br, or left out"));
   } else {
     return false;
   }
@@ -254,7 +262,7 @@ std::optional<HttpResponse> HttpServer::Impl::ask_admission(const Visit& visit) 
   try {
     return visit.route->admission(visit.request);
   } catch (...) {
-    return error_response(http_error(ErrorKind::kInternal, "the server failed"));
+    return error_answer(visit.route, http_error(ErrorKind::kInternal, "the server failed"));
   }
 }
 
@@ -285,12 +293,12 @@ ApiError HttpServer::Impl::body_error(const Visit& visit, BodyState state) const
 }
 
 HttpResponse HttpServer::Impl::answer(Visit& visit, BodyState state, std::string body) const {
-  if (state != BodyState::kComplete) return error_response(body_error(visit, state));
+  if (state != BodyState::kComplete) return error_answer(visit.route, body_error(visit, state));
   visit.request.body = std::move(body);
   try {
     return visit.route->handler(visit.request);
   } catch (...) {
-    return error_response(http_error(ErrorKind::kInternal, "the server failed"));
+    return error_answer(visit.route, http_error(ErrorKind::kInternal, "the server failed"));
   }
 }
 

@@ -22,6 +22,7 @@
 #include <variant>
 #include <vector>
 
+#include "server/api_error.h"
 #include "server/http/cors.h"
 #include "server/http/header_fields.h"
 #include "server/http/tls.h"
@@ -57,12 +58,15 @@ struct HttpResponse {
 /// Looks at a request before its body is read; an answer refuses it.
 using HttpAdmission = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
+/// Writes an error as the clients of a route read it.
+using HttpErrorForm = std::function<HttpResponse(const ApiError&)>;
 
 struct Route {
   std::string method;  // "GET" or "POST"
   std::string path;    // exact, or with "/*" at its end for everything below it
   HttpHandler handler;
-  HttpAdmission admission = {};  // absent: everyone is let in
+  HttpAdmission admission = {};   // absent: everyone is let in
+  HttpErrorForm error_form = {};  // of what fails on the way to `handler`; absent: error_response()
 };
 
 /// What requests that no route took are counted under: paths are the client's to choose, and each

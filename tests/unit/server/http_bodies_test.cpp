@@ -76,6 +76,22 @@ TEST_F(HttpBodies, AnswerOf413ReachesAClientThatKeepsSending) {
   EXPECT_EQ(client.receive()->status, 413);
 }
 
+TEST_F(HttpBodies, ErrorsBeforeTheHandlerHaveTheFormOfTheRoute) {
+  const std::string large(kLimit + 1, 'a');
+  const std::string encoded =
+      "POST /own-form HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\nContent-Encoding: ";
+  for (const auto& [request, status] : {std::pair(post("/own-form", large), 413),
+                                        {get("/own-form"), 405},
+                                        {encoded + "zstd\r\n\r\nhello", 415},
+                                        {encoded + "gzip\r\n\r\nhello", 400}}) {
+    const auto response = exchange(running_.port(), request);
+    ASSERT_TRUE(response) << status;
+    EXPECT_EQ(response->status, status);
+    EXPECT_EQ(response->body, "in a form of its own");
+  }
+  EXPECT_THAT(exchange(running_.port(), post("/echo", large))->body, HasSubstr("\"error\""));
+}
+
 TEST_F(HttpBodies, ChunksAreJoined) {
   RawClient client(running_.port());
   client.send(kChunkedHead + "\r\n5\r\nhello\r\n6;ext=\"x\"\r\n world\r\n0\r\n\r\n");

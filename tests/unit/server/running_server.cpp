@@ -97,8 +97,15 @@ std::vector<Route> RunningServer::routes() {
     return response;
   };
   const auto fail = [](const HttpRequest&) -> HttpResponse { throw std::runtime_error("oops"); };
+  const auto own_form = [](const ApiError& error) {
+    HttpResponse response;
+    response.status = http_status(error.kind);
+    response.body = "in a form of its own";
+    return response;
+  };
   return {
       {"POST", "/echo", echo},
+      {"POST", "/own-form", echo, {}, own_form},
       {"POST", "/wait", [this](const HttpRequest& request) { return wait_for_release(request); }},
       {"GET", "/health", health},
       {"POST", "/guarded", who, admit},
