@@ -22,7 +22,7 @@ constexpr auto kEmbedMembers = joined_members(
     std::array<std::string_view, 4>{"inputs", "parameters", "encoding_format", "model"},
     kInputOptionMembers, kVectorOptionMembers, kUnservedMembers);
 constexpr auto kSimilarityMembers =
-    joined_members(std::array<std::string_view, 5>{"inputs", "source_sentence", "sentences",
+    joined_members(std::array<std::string_view, 6>{"inputs", "source_sentence", "sentences", "text",
                                                    "parameters", "model"},
                    kInputOptionMembers, kVectorOptionMembers, kUnservedMembers);
 

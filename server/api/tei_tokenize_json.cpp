@@ -13,7 +13,7 @@ namespace espalier::server {
 namespace {
 
 constexpr auto kTokenizeMembers =
-    joined_members(std::array<std::string_view, 2>{"inputs", "model"}, kInputOptionMembers);
+    joined_members(std::array<std::string_view, 3>{"inputs", "text", "model"}, kInputOptionMembers);
 constexpr std::array<std::string_view, 3> kDecodeMembers{"ids", "skip_special_tokens", "model"};
 
 void append_token(const text::TokenWithOffsets& token, const std::string& text,
