@@ -79,8 +79,8 @@ Result<std::vector<EmbeddingEncoding>> parse_encodings(const json& object) {
 /// `texts`, or in v2 `inputs`.
 std::optional<ApiError> read_inputs(const json& object, CohereVersion version,
                                     EmbeddingRequest& request) {
-  const bool contents = version == CohereVersion::kV2 && object.contains("inputs");
-  if (contents && object.contains("texts"))
+  const bool contents = version == CohereVersion::kV2 && has_value(object, "inputs");
+  if (contents && has_value(object, "texts"))
     return invalid_param("inputs", "send `texts` or `inputs`, not both");
   request.field = contents ? "inputs" : "texts";
   if (contents) {

@@ -50,15 +50,16 @@ Result<EmbeddingEncoding> parse_encoding(const json& object) {
 
 /// llama.cpp's clients may call it `content`.
 const char* inputs_field(const json& object) {
-  return !object.contains("input") && object.contains("content") ? "content" : "input";
+  return !has_value(object, "input") && has_value(object, "content") ? "content" : "input";
 }
 
-/// Jina's clients send {"text": …} for each text. Other objects are left, to be refused.
+/// Jina's clients send {"text": …} for each text. Other objects, and those with a picture, are
+/// left, to be refused.
 void unwrap_texts(json& object, const char* field) {
   const auto inputs = object.find(field);
   if (inputs == object.end() || !inputs->is_array()) return;
   for (json& input : *inputs) {
-    if (!input.is_object() || input.size() != 1) continue;
+    if (!input.is_object() || has_value(input, "image")) continue;
     const auto text = input.find("text");
     if (text == input.end() || !text->is_string()) continue;
     auto unwrapped = text->get<std::string>();

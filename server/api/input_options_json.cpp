@@ -96,8 +96,7 @@ Result<Truncation> parse_truncation(const json& object) {
 Result<std::optional<size_t>> parse_truncate_prompt_tokens(const json& object) {
   constexpr const char* kField = "truncate_prompt_tokens";
   const auto found = object.find(kField);
-  if (found != object.end() && found->is_number_integer() && !found->is_number_unsigned() &&
-      found->get<int64_t>() == -1) {
+  if (found != object.end() && found->is_number() && found->get<double>() == -1) {
     return std::nullopt;
   }
   auto tokens = optional_whole_number(object, kField, 1);

@@ -217,6 +217,8 @@ std::optional<uint64_t> whole_number(const json& value, uint64_t max) {
   return std::nullopt;
 }
 
+bool has_value(const json& object, const char* field) { return member(object, field) != nullptr; }
+
 Result<std::optional<std::string>> optional_string(const json& object, const char* field) {
   const json* const value = member(object, field);
   if (value == nullptr) return std::nullopt;

@@ -49,6 +49,10 @@ std::string describe(const nlohmann::json& value);
 /// A whole number in [0, max]; numbers such as 256.0 count as whole. nullopt for everything else.
 std::optional<uint64_t> whole_number(const nlohmann::json& value, uint64_t max);
 
+/// Whether `object` has the member `field` with a value: null is none, as clients send for what
+/// they leave out.
+bool has_value(const nlohmann::json& object, const char* field);
+
 // Optional fields of `object`; absent and null are nullopt, another type is an error.
 Result<std::optional<std::string>> optional_string(const nlohmann::json& object, const char* field);
 Result<std::optional<bool>> optional_bool(const nlohmann::json& object, const char* field);

@@ -97,9 +97,9 @@ Result<RerankBody> parse_rerank_body(std::string_view body, bool& tei) {
   auto object = parse_object(body);
   if (!object) return tl::unexpected(std::move(object.error()));
   RerankBody parsed;
-  tei = object->contains("texts") && !object->contains("documents");
+  tei = has_value(*object, "texts") && !has_value(*object, "documents");
   parsed.tei = tei;
-  if (object->contains("texts") && !tei) {
+  if (has_value(*object, "texts") && !tei) {
     return tl::unexpected(
         invalid_param("texts", "`texts` and `documents` are the same; send one of them"));
   }

@@ -50,7 +50,7 @@ Result<bool> parse_raw_scores(const json& object) {
 std::optional<ApiError> parse_score_fields(const json& object, ScoreRequest& request) {
   if (auto refused = refuse_unserved(object)) return refused;
   for (const char* const field : {"prompt_name", "input_type"}) {
-    if (object.contains(field) && !object[field].is_null()) {
+    if (has_value(object, field)) {
       return invalid_param(field, "`" + std::string(field) +
                                       "` is for embeddings; what makes a document relevant is said "
                                       "by `instruction`");

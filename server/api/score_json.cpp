@@ -25,8 +25,8 @@ Result<ScoreRequest> parse_score_body(std::string_view body) {
   if (!object) return tl::unexpected(object.error());
   ScoreRequest request;
   if (auto error = parse_score_fields(*object, request)) return tl::unexpected(std::move(*error));
-  const bool by_role = object->contains("queries") || object->contains("documents");
-  if (by_role && (object->contains("text_1") || object->contains("text_2"))) {
+  const bool by_role = has_value(*object, "queries") || has_value(*object, "documents");
+  if (by_role && (has_value(*object, "text_1") || has_value(*object, "text_2"))) {
     return tl::unexpected(invalid_param(
         "text_1", "send `text_1` and `text_2`, or `queries` and `documents`, not both"));
   }

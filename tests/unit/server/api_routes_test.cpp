@@ -112,6 +112,42 @@ TEST_F(Routes, BodiesThatAreNotJsonAre415WithTheMend) {
     EXPECT_EQ(call(kEmbeddingsPath, R"({"input":"a"})", type).status, 200) << type;
 }
 
+TEST_F(Routes, NullIsAbsentWhereAFieldHasTwoNames) {
+  EXPECT_EQ(call("/v2/embed", R"({"texts":["a"],"inputs":null,"images":null})").status, 200);
+  EXPECT_EQ(call("/v2/embed", R"({"texts":null,"inputs":[{"content":[{"text":"a"}]}]})").status,
+            200);
+  EXPECT_EQ(call("/score", R"({"text_1":"a","text_2":"b","queries":null,"documents":null})").status,
+            200);
+  EXPECT_EQ(call("/score", R"({"text_1":null,"text_2":null,"queries":"a","documents":"b"})").status,
+            200);
+}
+
+TEST_F(Routes, TextsMayBeObjectsWithATextEverywhere) {
+  for (const auto& [path, body] :
+       {std::pair("/tokenize", R"({"inputs":["a",{"text":"b"}]})"),
+        {"/similarity", R"({"inputs":{"source_sentence":"a","sentences":[{"text":"b"}]}})"},
+        {"/rerank", R"({"query":"a","documents":[{"text":"b"}]})"},
+        {"/score", R"({"text_1":"a","text_2":[{"text":"b"}]})"}}) {
+    const auto response = call(path, body);
+    EXPECT_EQ(response.status, 200) << path << response.body;
+  }
+}
+
+TEST_F(Routes, ErrorsOnTheWayToAHandlerHaveTheFormOfItsRoute) {
+  ApiError error;
+  error.kind = ErrorKind::kPayloadTooLarge;
+  error.message = "too large";
+  for (const Route& route : routes_) {
+    if (route.method != "POST") continue;
+    const json body = json::parse(route.error_form(error).body);
+    const bool tei = route.path == kTeiEmbedPath || route.path == kTeiEmbedAllPath ||
+                     route.path == kTeiSimilarityPath || route.path == kTeiTokenizePath ||
+                     route.path == kTeiDecodePath;
+    EXPECT_EQ(body.contains("error_type"), tei) << route.path;
+    EXPECT_EQ(body["error"].is_string(), tei) << route.path;
+  }
+}
+
 TEST_F(Routes, WithKeysOnlyTheProbesAreOpen) {
   const auto keys = keys_of("shop secret\n");
   auto guarded = context();

@@ -68,6 +68,12 @@ TEST(EmbeddingRequest, JinasObjectsWithATextAreTexts) {
   EXPECT_EQ(encoding_of(R"({"input":"a","encoding_type":"binary"})"), EmbeddingEncoding::kBinary);
 }
 
+TEST(EmbeddingRequest, JinasObjectsMayHaveOtherMembersButNoPicture) {
+  const auto request = parsed(R"({"input":[{"text":"a","image":null,"model":"m","id":7}]})");
+  ASSERT_EQ(request.inputs.size(), 1U);
+  EXPECT_EQ(std::get<std::string>(request.inputs[0]), "a");
+}
+
 TEST(EmbeddingRequest, OptionsAreRead) {
   const auto body = parsed_body(
       R"({"input":"a","encoding_format":"base64","dimensions":64,"prompt_name":"query","truncate":false})");
@@ -85,6 +91,19 @@ TEST(EmbeddingRequest, NullOptionsAreAbsent) {
           "instruction":null,"truncate":null})");
   EXPECT_EQ(request.options.truncation, Truncation::kCutEnd);
   EXPECT_FALSE(request.dimensions);
+}
+
+TEST(EmbeddingRequest, NullInputIsAbsentWhereItHasAnotherName) {
+  const auto request = parsed(R"({"input":null,"content":"a"})");
+  EXPECT_EQ(request.field, "content");
+  EXPECT_EQ(parsed(R"({"input":"a","content":null})").field, "input");
+}
+
+TEST(EmbeddingRequest, MinusOneIsNoLimitOfTokensHoweverItIsWritten) {
+  for (const char* number : {"-1", "-1.0", "-1e0"}) {
+    const auto body = std::string(R"({"input":"a","truncate_prompt_tokens":)") + number + "}";
+    EXPECT_EQ(parsed(body).options.tokens_max, std::nullopt) << number;
+  }
 }
 
 TEST(EmbeddingRequest, OtherServersNamesAreRead) {

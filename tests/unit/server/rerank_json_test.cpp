@@ -90,6 +90,11 @@ TEST(RerankRequest, TextsAreTextEmbeddingsInferences) {
               HasSubstr("truncation_direction: "));
 }
 
+TEST(RerankRequest, NullIsNeitherDocumentsNorTexts) {
+  EXPECT_FALSE(parsed(R"({"query":"q","documents":["a"],"texts":null})").tei);
+  EXPECT_TRUE(parsed(R"({"query":"q","documents":null,"texts":["a"]})").tei);
+}
+
 TEST(RerankRequest, LimitsOfTokensAreRead) {
   const auto body = parsed(
       R"({"query":"q","documents":["a"],"max_tokens_per_doc":100,"max_tokens_per_query":20,
