@@ -104,6 +104,7 @@ Result<scheduler::Completed> compute(scheduler::Scheduler& scheduler, const Serv
   }
   auto outcome = pending.take();
   if (!outcome) return as_api_error(outcome.error());
+  report.computed = true;
   report.queue_seconds = outcome->stats.queue_seconds;
   report.compute_seconds = outcome->stats.compute_seconds;
   report.new_rows = outcome->stats.new_rows;

@@ -16,6 +16,16 @@ ApiError too_much_text(size_t bytes) {
           {}};
 }
 
+ApiError too_much_to_decode(size_t bytes) {
+  return {ErrorKind::kInvalidRequest,
+          "`ids` stand for up to " + std::to_string(bytes) + " bytes of text; at most " +
+              std::to_string(kDecodedBytesMax) +
+              " are decoded in one request. Send several smaller ones",
+          "ids",
+          kTooLargeCode,
+          {}};
+}
+
 }  // namespace
 
 Result<std::vector<TokenizedText>> tokenize_texts(const ServedModel& model,
@@ -39,6 +49,11 @@ Result<std::vector<TokenizedText>> tokenize_texts(const ServedModel& model,
 
 Result<std::vector<std::string>> decode_ids(const ServedModel& model, const DecodeRequest& request,
                                             const EachInput& each_input) {
+  // As the vocabulary writes them, which is no shorter than what they stand for.
+  size_t bytes = 0;
+  for (const TokenIds& ids : request.ids)
+    for (const uint32_t id : ids) bytes += model.tokenizer->token_content(id).value_or("").size();
+  if (bytes > kDecodedBytesMax) return tl::unexpected(too_much_to_decode(bytes));
   std::vector<std::string> texts(request.ids.size());
   auto error = each_input(texts.size(), [&](size_t i) -> std::optional<ApiError> {
     texts[i] = model.tokenizer->decode(request.ids[i], request.skip_special_tokens);

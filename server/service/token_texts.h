@@ -19,6 +19,9 @@ Result<std::vector<TokenizedText>> tokenize_texts(const ServedModel& model,
                                                   const TokenizeRequest& request,
                                                   const EachInput& each_input);
 
+/// Bytes that the ids of one request may stand for: one id can be a hundred spaces.
+inline constexpr size_t kDecodedBytesMax = size_t{16} << 20U;
+
 Result<std::vector<std::string>> decode_ids(const ServedModel& model, const DecodeRequest& request,
                                             const EachInput& each_input);
 
