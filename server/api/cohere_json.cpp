@@ -41,6 +41,7 @@ Result<std::string> text_of_content(const json& input, const std::string& name) 
     if (i > 0) text += '\n';
     text += part["text"].get<std::string>();
   }
+  if (text.empty()) return tl::unexpected(empty_input(name + ".content", "holds no text"));
   return text;
 }
 

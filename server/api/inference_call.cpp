@@ -129,8 +129,7 @@ HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
   auto body = handler(call);
   HttpResponse response =
       body ? json_response(std::move(*body)) : failed(context, path, body.error(), call.error_form);
-  const bool computed = call.report.compute_seconds > 0;  // rather than only tokenized
-  if (body && computed) {
+  if (body && call.report.computed) {
     context.metrics->on_stages(call.report);
     context.metrics->on_usage(call.caller.identity.name, call.report.tokens, call.report.new_rows);
   }

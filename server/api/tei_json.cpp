@@ -150,6 +150,9 @@ Result<EmbeddingRequest> parse_similarity(std::string_view body) {
   request.normalize = true;  // whatever was asked for: a cosine is the same
   request.inputs.emplace_back(std::move(*source));
   for (auto& sentence : sentences->texts) request.inputs.emplace_back(std::move(sentence));
+  for (size_t i = 0; i < request.inputs.size(); ++i)
+    if (std::get<std::string>(request.inputs[i]).empty())
+      return tl::unexpected(empty_input(request.input_name(i), "is an empty string"));
   return request;
 }
 

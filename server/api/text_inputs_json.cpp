@@ -18,12 +18,6 @@ std::string entry_name(const std::string& list, size_t index) {
   return list + "[" + std::to_string(index) + "]";
 }
 
-ApiError empty_input(std::string param, const std::string& message) {
-  ApiError error = invalid_param(param, "`" + param + "` " + message);
-  error.code = "empty_input";
-  return error;
-}
-
 Result<TokenIds> parse_token_ids(const json& list, const std::string& name) {
   TokenIds ids;
   ids.reserve(list.size());
@@ -102,6 +96,12 @@ Result<std::string> text_of(const json& entry, const std::string& name) {
 }
 
 }  // namespace
+
+ApiError empty_input(std::string param, const std::string& message) {
+  ApiError error = invalid_param(param, "`" + param + "` " + message);
+  error.code = "empty_input";
+  return error;
+}
 
 Result<ParsedInputs> parse_inputs(const json& object, const std::string& field) {
   const auto member = required(object, field, "a string or an array of strings");

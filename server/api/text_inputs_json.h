@@ -20,6 +20,9 @@ struct ParsedInputs {
 };
 Result<ParsedInputs> parse_inputs(const nlohmann::json& object, const std::string& field);
 
+/// The error of an input, called `param`, that is empty: `message` says what it is.
+ApiError empty_input(std::string param, const std::string& message);
+
 /// A string, which may be empty; it must be there.
 Result<std::string> parse_text(const nlohmann::json& object, const std::string& field);
 
