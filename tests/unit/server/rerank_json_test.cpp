@@ -88,6 +88,10 @@ TEST(RerankRequest, TextsAreTextEmbeddingsInferences) {
   EXPECT_THAT(error_of(R"({"query":"q","texts":["a"],"documents":["a"]})"), HasSubstr("texts: "));
   EXPECT_THAT(error_of(R"({"query":"q","texts":["a"],"truncation_direction":"Left"})"),
               HasSubstr("truncation_direction: "));
+  EXPECT_THAT(error_of(R"({"query":"q","texts":["a"],"truncation_side":"left"})"),
+              HasSubstr("truncation_side: "));
+  EXPECT_THAT(error_of(R"({"query":"q","texts":["a"],"truncate":"START"})"),
+              HasSubstr("truncate: "));
 }
 
 TEST(RerankRequest, NullIsNeitherDocumentsNorTexts) {
