@@ -201,7 +201,7 @@ class LimitsTest(ServerTest):
 
     def test_more_tokens_than_may_wait_are_refused(self):
         reply = self.server.post("/v1/embeddings", {"input": random_inputs(3, 40, seed=23)})
-        self.assert_error(reply, 400, param="input", code="request_too_large", message="120 tokens")
+        self.assert_error(reply, 400, param="input", code="request_too_large", message="more tokens.*100")
         self.assertGreaterEqual(self.server.metric('espalier_rejected_total{reason="too_large"}'), 1)
 
 
