@@ -124,12 +124,6 @@ size_t count_characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, starts));
 }
 
-void count_input_characters(const EmbeddingRequest& request, RequestReport& report) {
-  for (const auto& input : request.inputs)
-    if (const auto* const text = std::get_if<std::string>(&input))
-      report.characters += count_characters(*text);
-}
-
 ApiError too_many(const std::string& param, size_t inputs, size_t inputs_max) {
   return {ErrorKind::kInvalidRequest,
           "`" + param + "` has " + std::to_string(inputs) + " entries; at most " +
@@ -205,6 +199,16 @@ class InferenceService::Run {
     return std::nullopt;
   }
 
+  std::optional<ApiError> take_inputs(const EmbeddingRequest& request) {
+    if (auto error = admit(request.inputs.size())) return error;
+    for (const auto& input : request.inputs)
+      if (const auto* const text = std::get_if<std::string>(&input))
+        report_.characters += count_characters(*text);
+    return tokenize([&](const EachInput& each, TokenBudget& budget) {
+      return embedding_token_ids(service_.model_, request, each, budget);
+    });
+  }
+
   /// What `work(each_input)` gives, done on the tokenizer threads.
   template <typename Work>
   auto on_tokenizer_threads(const Work& work) {
@@ -239,12 +243,7 @@ Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
                  {}});
   }
   Run run(*this, caller, request.field, report);
-  if (auto error = run.admit(request.inputs.size())) return tl::unexpected(std::move(*error));
-  count_input_characters(request, report);
-  auto error = run.tokenize([&](const EachInput& each, TokenBudget& budget) {
-    return embedding_token_ids(model_, request, each, budget);
-  });
-  if (error) return tl::unexpected(std::move(*error));
+  if (auto error = run.take_inputs(request)) return tl::unexpected(std::move(*error));
 
   EmbeddingAnswer answer;
   if (request.wants_trie) answer.trie = run.trie();
@@ -260,12 +259,7 @@ Result<TokenEmbeddingAnswer> InferenceService::embed_tokens(const EmbeddingReque
                                                             const Caller& caller,
                                                             RequestReport& report) const {
   Run run(*this, caller, request.field, report);
-  if (auto error = run.admit(request.inputs.size())) return tl::unexpected(std::move(*error));
-  count_input_characters(request, report);
-  auto error = run.tokenize([&](const EachInput& each, TokenBudget& budget) {
-    return embedding_token_ids(model_, request, each, budget);
-  });
-  if (error) return tl::unexpected(std::move(*error));
+  if (auto error = run.take_inputs(request)) return tl::unexpected(std::move(*error));
   const size_t most = kTokenEmbeddingValuesMax / model_.hidden_size;
   if (report.tokens > most) {
     return tl::unexpected(
