@@ -421,7 +421,8 @@ TEST_F(Service, LimitsOfARequestAreItsOwnErrors) {
   refused = service.embed(request, Caller{}, report_);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, "request_too_large");
-  EXPECT_THAT(refused.error().message, HasSubstr("more tokens in all than one request may have: at most 9"));
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("more tokens in all than one request may have: at most 9"));
   EXPECT_EQ(service.score(rerank_of({"a", "b", "c"}), Caller{}, report_).error().param,
             "documents");
 }

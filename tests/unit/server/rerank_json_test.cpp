@@ -37,6 +37,20 @@ TEST(RerankRequest, DocumentsAreStringsOrObjectsWithText) {
   EXPECT_EQ(body.request.truncation, Truncation::kCutEnd);
 }
 
+TEST(RerankRequest, RankFieldsAreFewAndCountOnce) {
+  const std::string documents =
+      R"({"query":"q","documents":[{"title":"t","text":"x","year":5,"body":null}],"rank_fields":)";
+  EXPECT_THAT(parsed(documents + R"(["title","year","title","body","text"]})").request.documents,
+              ElementsAre("t\n5\nx"));
+  json many = json::array();
+  for (int i = 0; i < 32; ++i) many.push_back("f" + std::to_string(i));
+  EXPECT_THAT(parsed(documents + many.dump() + "}").request.documents, ElementsAre(""));
+  many.push_back("f31");
+  EXPECT_THAT(parsed(documents + many.dump() + "}").request.documents, ElementsAre(""));
+  many.push_back("f32");
+  EXPECT_THAT(error_of(documents + many.dump() + "}"), HasSubstr("rank_fields: "));
+}
+
 TEST(RerankRequest, TopNOfZeroNullOrNothingIsAll) {
   for (const char* top_n : {"0", "null", "0.0"}) {
     const auto body = std::string(R"({"query":"q","documents":["a"],"top_n":)") + top_n + "}";
