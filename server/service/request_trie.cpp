@@ -37,7 +37,13 @@ std::string text_of(std::span<const uint32_t> ids, const text::Tokenizer& tokeni
   const std::string first = tokenizer.decode(few ? ids : ids.first(kTokensShown), false);
   if (few && first.size() <= 2 * kBytesShown) return first;
   const std::string last = few ? first : tokenizer.decode(ids.last(kTokensShown), false);
-  return std::string(beginning_of(first)) + " … " + std::string(end_of(last));
+  // Tokens may split a character: at the seam the pieces are U+FFFD.
+  constexpr std::string_view kPiece = "\xEF\xBF\xBD";
+  std::string_view beginning = beginning_of(first);
+  std::string_view end = end_of(last);
+  while (!few && beginning.ends_with(kPiece)) beginning.remove_suffix(kPiece.size());
+  while (!few && end.starts_with(kPiece)) end.remove_prefix(kPiece.size());
+  return std::string(beginning) + " … " + std::string(end);
 }
 
 }  // namespace
