@@ -26,7 +26,7 @@ struct RequestTrie {
   size_t inputs = 0;
   size_t tokens = 0;        // of all inputs
   size_t rows = 0;          // distinct prefixes
-  std::vector<Node> nodes;  // preorder; where there are too many, those that most inputs share
+  std::vector<Node> nodes;  // preorder; where there are too many, those with the most rows below them
   size_t hidden_nodes = 0;  // that were left out
 };
 

@@ -12,8 +12,9 @@
 
 namespace espalier::server {
 
-/// Bytes of all texts of one request: each token becomes a JSON object, many times its size.
-inline constexpr size_t kTokenizedBytesMax = size_t{4} << 20U;
+/// Bytes of all texts of one request: each token becomes a JSON object of 70 bytes and more, also a
+/// digit.
+inline constexpr size_t kTokenizedBytesMax = size_t{1} << 20U;
 
 Result<std::vector<TokenizedText>> tokenize_texts(const ServedModel& model,
                                                   const TokenizeRequest& request,
