@@ -171,6 +171,11 @@ ApiError wrong_type(const char* field, const char* expected, const json& value) 
 
 Result<json> parse_json_object(std::string_view body,
                                std::span<const std::string_view> kept_members) {
+  // The parser takes one for the end, whatever follows.
+  if (const size_t nul = body.find('\0'); nul != std::string_view::npos) {
+    return tl::unexpected(malformed_json("the body is not valid JSON at " + place_of(body, nul) +
+                                         ": there is a NUL byte"));
+  }
   TreeBuilder builder(body, kept_members);
   const bool parsed = json::sax_parse(body, &builder);
   return std::move(builder).finish(parsed);

@@ -52,6 +52,13 @@ TEST(JsonRequest, SyntaxErrorsSayLineAndColumn) {
   EXPECT_THAT(error_of("{\"input\":"), HasSubstr("unexpected end of input"));
 }
 
+TEST(JsonRequest, NulByteIsNoEnd) {
+  using std::string_view_literals::operator""sv;
+  EXPECT_THAT(error_of("{}\0"sv), HasSubstr("line 1, column 3: there is a NUL byte"));
+  EXPECT_THAT(error_of("{\n}\0{"sv), HasSubstr("line 2, column 2: there is a NUL byte"));
+  EXPECT_THAT(error_of("\0"sv), HasSubstr("line 1, column 1"));
+}
+
 TEST(JsonRequest, OnlyObjectsAreRequests) {
   EXPECT_THAT(error_of("[]"), HasSubstr("must be a JSON object, not an empty array"));
   EXPECT_THAT(error_of("null"), HasSubstr("not null"));
