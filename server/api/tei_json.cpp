@@ -43,7 +43,8 @@ Result<json> parse_object(std::string_view body, std::span<const std::string_vie
         invalid_param("parameters", "`parameters` must be an object, not " + describe(parameters)));
   }
   for (const auto& [name, value] : parameters.items()) {
-    if (object->contains(name) && (*object)[name] != value) {
+    if (value.is_null() || name == "inputs" || name == "parameters") continue;
+    if (has_value(*object, name.c_str()) && (*object)[name] != value) {
       return tl::unexpected(invalid_param(
           "parameters." + name,
           "`parameters." + name + "` and `" + name + "` say different things; send one of them"));

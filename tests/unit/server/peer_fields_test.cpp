@@ -199,6 +199,13 @@ TEST(PeerFields, HuggingFacesParametersCountAsFieldsBesideInputs) {
       parse_tei_embed(R"({"inputs":"a","normalize":true,"parameters":{"normalize":false}})");
   ASSERT_FALSE(two);
   EXPECT_EQ(two.error().param, "parameters.normalize");
+  const auto null = parse_tei_embed(
+      R"({"inputs":"a","normalize":false,"truncate":null,
+          "parameters":{"normalize":null,"truncate":false}})");
+  ASSERT_TRUE(null) << null.error().message;
+  EXPECT_EQ(null->normalize, false);
+  EXPECT_EQ(null->options.truncation, Truncation::kRefuse);
+  EXPECT_FALSE(parse_tei_embed(R"({"parameters":{"inputs":"a"}})"));
   const auto list = parse_tei_embed(R"({"inputs":"a","parameters":[]})");
   ASSERT_FALSE(list);
   EXPECT_EQ(list.error().param, "parameters");
