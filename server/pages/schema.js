@@ -25,7 +25,8 @@ function merged(root, schema) {
   return {
     name,
     value: Object.assign({}, ...all, {
-      properties: Object.assign({}, ...all.map((part) => part.properties)),
+      // Its own first.
+      properties: Object.assign({}, own.properties, ...all.map((part) => part.properties)),
       required: all.flatMap((part) => part.required ?? []),
     }),
   };
@@ -53,7 +54,8 @@ function typeText(root, schema, depth = 0) {
 
 /** "1 to 2 048", "at least 1 entries", …: the limits that a schema sets, in words. */
 function limits(schema) {
-  const range = (low, high, unit) => {
+  const range = (low, limit, unit) => {
+    const high = limit > Number.MAX_SAFE_INTEGER ? undefined : limit;  // all that a number can be
     if (low === undefined && high === undefined) return null;
     const text = low === undefined ? `at most ${high}` : high === undefined ? `at least ${low}` : `${low} to ${high}`;
     return unit ? `${text} ${unit}` : text;

@@ -30,7 +30,7 @@ function addressOf(path, inputs) {
   const query = new URLSearchParams(inputs
     .filter(({ parameter, field }) => parameter.in === "query" && field.value !== "")
     .map(({ parameter, field }) => [parameter.name, field.value])).toString();
-  return filled.slice(1) + (query ? `?${query}` : "");
+  return (filled.slice(1) || "./") + (query ? `?${query}` : "");
 }
 
 async function shownBody(response) {
