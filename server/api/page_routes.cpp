@@ -1,6 +1,7 @@
 #include "server/api/page_routes.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,8 +20,7 @@ constexpr char kContentSecurityPolicy[] =
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'";
 
-const PageFile* find_page_file(std::string_view name) {
-  const auto files = page_files();
+const PageFile* find_file(std::span<const PageFile> files, std::string_view name) {
   const auto found = std::find_if(files.begin(), files.end(),
                                   [&](const PageFile& file) { return file.name == name; });
   return found == files.end() ? nullptr : &*found;
@@ -32,8 +32,8 @@ bool names_etag(const std::string& if_none_match, std::string_view etag) {
   return if_none_match == "*" || if_none_match.find(etag) != std::string::npos;
 }
 
-HttpResponse page_response(const HttpRequest& request, std::string_view name) {
-  const PageFile* const file = find_page_file(name);
+/// `file` may be null: 404.
+HttpResponse file_response(const HttpRequest& request, const PageFile* file) {
   if (file == nullptr) {
     ApiError error;
     error.kind = ErrorKind::kNotFound;
@@ -61,15 +61,23 @@ HttpResponse page_response(const HttpRequest& request, std::string_view name) {
 
 std::vector<Route> page_routes() {
   const auto page = [](const char* path, const char* name) {
-    return Route{"GET", path,
-                 [name](const HttpRequest& request) { return page_response(request, name); }};
+    return Route{"GET", path, [file = find_file(page_files(), name)](const HttpRequest& request) {
+                   return file_response(request, file);
+                 }};
   };
   const auto file = [](const HttpRequest& request) {
     const auto name_at = std::string_view(kPageFilesPath).size() - 1;  // "*"
-    return page_response(request, std::string_view(request.path).substr(name_at));
+    const auto name = std::string_view(request.path).substr(name_at);
+    return file_response(request, find_file(page_files(), name));
   };
   return {page(kPagePath, "index.html"), page(kDocsPath, "docs.html"),
           Route{"GET", kPageFilesPath, file}};
+}
+
+Route openapi_route() {
+  return {"GET", kOpenApiPath, [](const HttpRequest& request) {
+            return file_response(request, find_file(openapi_files(), "openapi.json"));
+          }};
 }
 
 }  // namespace espalier::server

@@ -1,5 +1,5 @@
-// The page at `/` and the API's description at `/docs`: files out of the binary, served to
-// everyone.
+// The page at `/`, and the API's description at `/openapi.json` and, to read, at `/docs`: files out
+// of the binary, served to everyone.
 #pragma once
 
 #include <vector>
@@ -12,5 +12,8 @@ namespace espalier::server {
 /// these take none. They hold no data: what the page shows, its scripts ask the API for, with the
 /// key that the visitor types.
 std::vector<Route> page_routes();
+
+/// GET /openapi.json, open likewise.
+Route openapi_route();
 
 }  // namespace espalier::server

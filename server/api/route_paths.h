@@ -30,6 +30,8 @@ inline constexpr char kReadyPath[] = "/readyz";
 inline constexpr char kHealthPath[] = "/health";
 inline constexpr char kMetricsPath[] = "/metrics";
 inline constexpr char kStatsPath[] = "/stats";
+// The API's description.
+inline constexpr char kOpenApiPath[] = "/openapi.json";
 // Unless --no-page.
 inline constexpr char kPagePath[] = "/";
 inline constexpr char kDocsPath[] = "/docs";

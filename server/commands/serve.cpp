@@ -159,6 +159,7 @@ int serve(const Options& options) {
   context.version = version_number();
   context.ready = [&] { return ready.load(); };
   auto routes = server::api_routes(context);
+  routes.push_back(server::openapi_route());
   if (!options.no_page) append(server::page_routes(), routes);
   auto admin_routes = server::admin_routes(context);
   if (admin != nullptr) {

@@ -1,9 +1,10 @@
-# cmake -DFILES=a;b -DFOLDER=… -DOUTPUT=… -P embed_files.cmake: writes the .cpp that defines page_files()
-# (page_files.h), the bytes of each of FOLDER's FILES as an array.
+# cmake -DFILES=a;b -DFOLDER=… -DFUNCTION=… -DOUTPUT=… -P embed_files.cmake: writes the .cpp that defines
+# FUNCTION() (page_files.h), the bytes of each of FOLDER's FILES as an array.
 set(types_html "text/html; charset=utf-8")
 set(types_css "text/css; charset=utf-8")
 set(types_js "text/javascript; charset=utf-8")
 set(types_svg "image/svg+xml")
+set(types_json "application/json")
 
 set(arrays "")
 set(entries "")
@@ -40,7 +41,7 @@ std::string_view text_of(const unsigned char (&bytes)[size]) {
 
 }  // namespace
 
-std::span<const PageFile> page_files() {
+std::span<const PageFile> ${FUNCTION}() {
   static const PageFile files[] = {
 ${entries}  };
   return files;

@@ -1,4 +1,5 @@
-// The files of the web page, as the build put them into the binary (embed_files.cmake).
+// Files that the build put into the binary (embed_files.cmake): the web page's, and the API's
+// description.
 //
 // Thread contract: constants.
 #pragma once
@@ -15,7 +16,9 @@ struct PageFile {
   std::string_view content;
 };
 
-/// All of them, by name. They hold no data of the server's.
+/// The web page's, by name. They hold no data of the server's.
 std::span<const PageFile> page_files();
+/// openapi.json alone; neither does it.
+std::span<const PageFile> openapi_files();
 
 }  // namespace espalier::server
