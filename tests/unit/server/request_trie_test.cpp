@@ -12,6 +12,7 @@ namespace espalier::server {
 namespace {
 
 using nlohmann::json;
+using testing::EndsWith;
 using testing::HasSubstr;
 using Sequences = std::vector<std::vector<uint32_t>>;
 
@@ -74,16 +75,20 @@ TEST(RequestTries, EqualInputsAreOneNode) {
   EXPECT_EQ(trie.nodes[0].inputs, 3U);
 }
 
-TEST(RequestTries, TextsAreCutAtACharactersEnd) {
-  // Characters of three bytes, so that 200 bytes end within one.
+TEST(RequestTries, TextsAreCutInTheMiddleBetweenCharacters) {
+  // Characters of three bytes, of several tokens each: neither bytes nor tokens end with them.
   std::string text;
   for (int i = 0; i < 60; ++i) text += "今日は";
   for (size_t shift = 0; shift < 4; ++shift) {
     const auto trie = trie_of({mini_tokenizer().encode(std::string(shift, 'a') + text)});
     expect_consistent(trie);
     ASSERT_EQ(trie.nodes.size(), 1U);
-    EXPECT_THAT(trie.nodes[0].text, HasSubstr(" … "));
-    EXPECT_LE(trie.nodes[0].text.size(), 256U);
+    const std::string& shown = trie.nodes[0].text;
+    EXPECT_THAT(shown, HasSubstr(" … "));
+    EXPECT_THAT(shown, testing::StartsWith(std::string(shift, 'a') + "今日は"));
+    EXPECT_THAT(shown, EndsWith("今日は<|endoftext|>"));
+    EXPECT_THAT(shown, testing::Not(HasSubstr("\uFFFD")));
+    EXPECT_LE(shown.size(), 240 + std::string_view(" … ").size());
   }
 }
 
