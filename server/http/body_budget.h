@@ -1,5 +1,6 @@
-// How many bytes of request bodies may be in memory at once, over all requests. The last eighth is
-// for small bodies: a few large ones that arrive slowly must not keep everybody out.
+// How many bytes of bodies, of requests or of answers, may be in memory at once, over all requests.
+// The last eighth is for small bodies: a few large ones that arrive slowly must not keep everybody
+// out.
 //
 // Thread contract: any thread; a Share has one owner at a time.
 #pragma once
@@ -12,6 +13,8 @@ namespace espalier::server {
 class BodyBudget {
  public:
   explicit BodyBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
+
+  bool is_in_use() const { return bytes_.load() > 0; }
 
   /// One request's part, given back when it goes away.
   class Share {

@@ -71,6 +71,7 @@ struct HttpServer::Impl {
       : options(std::move(options_in)),
         observer(std::move(observer_in)),
         body_budget(kLargestBodiesAtOnce * options.body_bytes_max),
+        answer_budget(options.answer_bytes_max),
         unsent_budget(kLargestBodiesAtOnce * options.body_bytes_max),
         codec(options.body_bytes_max,
               {.answer = [this](Visit& visit, BodyState state,
@@ -94,12 +95,13 @@ struct HttpServer::Impl {
   static std::optional<HttpResponse> ask_admission(const Visit& visit);
   HttpResponse answer(Visit& visit, BodyState state, std::string body) const;
   ApiError body_error(const Visit& visit, BodyState state) const;
-  void complete_answer(Visit& visit) const;
+  void complete_answer(Visit& visit);
 
   HttpServerOptions options;
   RequestObserver observer;
   std::vector<Route> routes;
   BodyBudget body_budget;
+  BodyBudget answer_budget;
   BodyBudget unsent_budget;  // of answers that their clients do not read
   HttpCodec codec;
   ListeningSocket listener;
@@ -156,7 +158,7 @@ void HttpServer::Impl::begin(Connection& connection) {
                         ErrorKind::kInvalidRequest, "this port speaks TLS alone: use https://")))
                   : parse_request_head(connection.take_head(), options.head_bytes_max);
   auto owned = std::make_unique<Visit>(connection, head ? std::move(*head) : RequestHead{}, options,
-                                       body_budget, unsent_budget);
+                                       body_budget, answer_budget, unsent_budget);
   Visit& visit = *owned;
   visit.request = request_without_body(visit, received_at);
   if (head) {
@@ -302,7 +304,16 @@ HttpResponse HttpServer::Impl::answer(Visit& visit, BodyState state, std::string
   }
 }
 
-void HttpServer::Impl::complete_answer(Visit& visit) const {
+void HttpServer::Impl::complete_answer(Visit& visit) {
+  // One alone is always written, whatever its size.
+  const bool others = answer_budget.is_in_use();
+  if (!visit.answer_share.grow(visit.answer.body.size()) && others) {
+    LogFields log = std::move(visit.answer.log);
+    visit.answer = error_answer(
+        visit.route, http_error(ErrorKind::kOverloaded,
+                                "the server is sending too many large answers; try again soon"));
+    visit.answer.log = std::move(log);
+  }
   visit.close_after = visit.close_after || loop.stopping();
   if (visit.answer.status == http_status(ErrorKind::kClientGone)) visit.send_failed = true;
   visit.response_bytes = visit.answer.body.size();

@@ -86,14 +86,15 @@ struct HttpExchange {
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 8080;                 // 0: any free one
-  std::string option_prefix = "--";     // of `host` and `port`, for messages about them
-  size_t body_bytes_max = 32UL << 20U;  // after decoding; beyond: 413
-  size_t head_bytes_max = 32UL << 10U;  // request line and header fields; beyond: 431
-  size_t threads = 256;                 // requests in progress at once; more wait to be handled
-  size_t idle_seconds_max = 60;         // an idle keep-alive connection is closed after it
-  size_t receive_seconds_max = 30;      // a sender that stalls longer is dropped
-  size_t connections_max = SIZE_MAX;    // open at once; more take the places of idle ones
+  uint16_t port = 8080;                    // 0: any free one
+  std::string option_prefix = "--";        // of `host` and `port`, for messages about them
+  size_t body_bytes_max = 32UL << 20U;     // after decoding; beyond: 413
+  size_t answer_bytes_max = 512UL << 20U;  // of all that are being written; beyond: 429
+  size_t head_bytes_max = 32UL << 10U;     // request line and header fields; beyond: 431
+  size_t threads = 256;                    // requests in progress at once; more wait to be handled
+  size_t idle_seconds_max = 60;            // an idle keep-alive connection is closed after it
+  size_t receive_seconds_max = 30;         // a sender that stalls longer is dropped
+  size_t connections_max = SIZE_MAX;       // open at once; more take the places of idle ones
   std::shared_ptr<const TlsContext> tls = nullptr;  // null: plain HTTP
   CorsPolicy cors = {};
 };

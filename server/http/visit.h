@@ -16,13 +16,15 @@
 namespace espalier::server {
 
 struct Visit final : PendingRequest {
-  /// What its client does not read of the answer counts in `send_budget`.
+  /// The answer counts in `answer_budget`, and what its client does not read of it, once no thread
+  /// waits for that any more, in `send_budget`.
   Visit(Connection& connection_in, RequestHead head_in, const HttpServerOptions& options,
-        BodyBudget& body_budget, BodyBudget& send_budget_in)
+        BodyBudget& body_budget, BodyBudget& answer_budget, BodyBudget& send_budget_in)
       : PendingRequest(head_in, options.body_bytes_max,
                        std::chrono::seconds(options.receive_seconds_max), body_budget),
         connection(connection_in),
         head(std::move(head_in)),
+        answer_share(answer_budget),
         send_budget(send_budget_in),
         stall_max(options.receive_seconds_max) {}
 
@@ -31,6 +33,7 @@ struct Visit final : PendingRequest {
 
   Connection& connection;  // which owns this while the body comes
   RequestHead head;
+  BodyBudget::Share answer_share;
   BodyBudget& send_budget;
   std::chrono::seconds stall_max;
   const Route* route = nullptr;

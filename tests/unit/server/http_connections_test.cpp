@@ -88,6 +88,31 @@ TEST(HttpConnections, BodiesBeyondTheirMemoryAreRefusedAndSmallOnesAreNot) {
   EXPECT_EQ(status, 200);
 }
 
+TEST(HttpConnections, LargeAnswersThatNobodyReadsAreBoundedAndSmallOnesAreNot) {
+  auto options = test_options();
+  options.body_bytes_max = 1 << 10U;  // so that a thread has to wait for whoever does not read
+  options.answer_bytes_max = size_t{40} << 20U;
+  RunningServer running(options);
+  Clients unread;
+  for (int i = 0; i < 2; ++i) add_client(running, unread).send(post("/large", "x"));
+  std::optional<RawResponse> refused;
+  for (int i = 0; i < 200 && (!refused || refused->status != 429); ++i)
+    refused = exchange(running.port(), post("/large", "x"));
+  ASSERT_EQ(refused->status, 429);
+  EXPECT_NE(refused->body.find("too many large answers"), std::string::npos);
+  EXPECT_EQ(refused->headers.count("retry-after"), 1U);
+  EXPECT_EQ(exchange(running.port(), post("/echo", "x"))->status, 200);
+  for (auto& client : unread) EXPECT_EQ(client->receive()->body.size(), size_t{16} << 20U);
+  EXPECT_EQ(exchange(running.port(), post("/large", "x"))->status, 200);
+}
+
+TEST(HttpConnections, AnAnswerLargerThanAllMayBeIsWrittenAlone) {
+  auto options = test_options();
+  options.answer_bytes_max = 1 << 10U;
+  RunningServer running(options);
+  EXPECT_EQ(exchange(running.port(), post("/large", "x"))->body.size(), size_t{16} << 20U);
+}
+
 TEST(HttpConnections, StopWaitsForABodyUnderWay) {
   RunningServer running;
   RawClient slow(running.port());

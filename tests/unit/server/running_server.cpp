@@ -109,7 +109,12 @@ std::vector<Route> RunningServer::routes() {
       {"POST", "/wait", [this](const HttpRequest& request) { return wait_for_release(request); }},
       {"GET", "/health", health},
       {"POST", "/guarded", who, admit},
-      {"GET", "/throw", fail}};
+      {"GET", "/throw", fail},
+      {"POST", "/large", [](const HttpRequest&) {
+         HttpResponse response;
+         response.body.assign(size_t{16} << 20U, 'x');
+         return response;
+       }}};
 }
 
 }  // namespace espalier::server

@@ -17,7 +17,7 @@ HttpServerOptions test_options();
 
 /// Routes: POST /echo gives the body back; so does POST /own-form, which has its own form of
 /// errors; POST /wait answers when release() was called, or 499 once its client has gone; POST
-/// /guarded says who asks, if it is let in; GET /health; GET /throw throws.
+/// /guarded says who asks, if it is let in; GET /health; GET /throw throws; POST /large answers with 16 MiB.
 class RunningServer {
  public:
   explicit RunningServer(HttpServerOptions options = test_options());
