@@ -125,6 +125,9 @@ TlsContext::Settings TlsContext::load() const {
   // A thousand idle connections should not keep two buffers each.
   SSL_CTX_set_mode(raw, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                             SSL_MODE_RELEASE_BUFFERS);
+  // A read handles one record. With this mode, the default, it would go on until there is content,
+  // and a client that sends nothing but new keys would keep the thread of all connections.
+  SSL_CTX_clear_mode(raw, SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_default_passwd_cb(raw, no_passphrase);
   if (SSL_CTX_use_certificate_chain_file(raw, certificate_file_.c_str()) != 1) {
     throw std::runtime_error("--tls-cert: " + certificate_file_ +

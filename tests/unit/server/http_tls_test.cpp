@@ -1,6 +1,7 @@
 // TLS: handshakes, whole and half, data of all sizes, and certificates that are none.
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -146,6 +147,22 @@ TEST_F(HttpTls, ClientsThatVanishAtAnyTimeLeaveNothing) {
     if (i % 3 == 0) client.send("POST /echo HTTP/1.1\r\nContent-Len");
     if (i % 3 == 1) client.send(post("/echo", std::string(100'000, 'a')));
   }
+}
+
+TEST_F(HttpTls, FloodsOfNewKeysKeepNobodyWaiting) {
+  TlsClient flooding(port());
+  TlsClient other(port());
+  // About as much work for the server as it was for the client.
+  const auto start = std::chrono::steady_clock::now();
+  const std::string flood = flooding.key_updates(100'000);
+  const auto work = std::chrono::steady_clock::now() - start;
+  flooding.send_raw(flood);  // less than sockets hold
+  const auto sent = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i) {
+    other.send(get("/health"));
+    EXPECT_THAT(other.receive_answer(), StartsWith("HTTP/1.1 200"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - sent, work / 4);
 }
 
 TEST_F(HttpTls, ReloadedCertificateIsForNewConnections) {

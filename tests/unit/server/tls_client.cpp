@@ -61,6 +61,26 @@ std::string TlsClient::receive() {
   return {};
 }
 
+std::string TlsClient::key_updates(int count) {
+  BIO* const memory = BIO_new(BIO_s_mem());
+  SSL_set0_wbio(ssl_.get(), memory);
+  for (int i = 0; i < count; ++i) {
+    SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+    SSL_do_handshake(ssl_.get());
+  }
+  const char* bytes = nullptr;
+  const auto size = BIO_get_mem_data(memory, &bytes);
+  return {bytes, static_cast<size_t>(size)};
+}
+
+void TlsClient::send_raw(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return;
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+}
+
 std::string TlsClient::receive_answer() {
   const std::string field = "Content-Length: ";
   while (true) {

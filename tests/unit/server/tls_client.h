@@ -32,6 +32,12 @@ class TlsClient {
   std::string receive_answer();
   int fd() const { return socket_.get(); }
 
+  /// Records that change the key `count` times, to be sent with send_raw(). Nothing else can be
+  /// sent afterwards.
+  std::string key_updates(int count);
+  /// Sends bytes as they are.
+  void send_raw(std::string_view bytes);
+
  private:
   FileDescriptor socket_;
   std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> settings_;
