@@ -1,6 +1,6 @@
 #include "server/http/request_threads.h"
 
-#include <system_error>
+#include <exception>
 #include <utility>
 
 namespace espalier::server {
@@ -16,8 +16,9 @@ void RequestThreads::handle(std::unique_ptr<Connection> connection) {
   if (waiting_.size() > idle_ && threads_.size() < threads_max_) {
     try {
       threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {
-      // The system allows no more threads: those that there are will come to it.
+    } catch (const std::exception&) {
+      // The system allows no more threads, or has no memory for one: those that there are will come
+      // to it.
     }
   }
   changed_.notify_one();
