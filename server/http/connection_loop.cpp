@@ -363,9 +363,10 @@ void ConnectionLoop::close_expired() {
 }
 
 void ConnectionLoop::begin_drain() {
-  draining_ = true;
-  // Closing the listener resets connections that the kernel has completed: take those first.
+  // Closing the listener resets connections that the kernel has completed: take those first, as if
+  // they had come before.
   if (accepting_) accept_waiting();
+  draining_ = true;
   pause_accepting(true);
   listener_.reset();
   std::vector<int> fds;

@@ -235,6 +235,19 @@ TEST(HttpServerStop, BeforeServeMakesItReturn) {
   server.stop();
 }
 
+TEST(HttpServerStop, AnswersWhoeverTheKernelHadConnected) {
+  HttpServer server(test_options(), [](const HttpExchange&) {});
+  const uint16_t port = server.bind();
+  RawClient early(port);
+  early.send(get("/nothing"));
+  server.stop();
+  std::thread thread([&] { server.serve({}); });
+  const auto response = early.receive();
+  thread.join();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->status, 404);
+}
+
 TEST(HttpServerStop, ServeWithoutBindIsRefused) {
   HttpServer server(test_options(), [](const HttpExchange&) {});
   EXPECT_THROW(server.serve({}), std::logic_error);
