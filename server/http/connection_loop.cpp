@@ -176,21 +176,27 @@ void ConnectionLoop::take_in(FileDescriptor socket) {
   }
 }
 
-/// Closes some of the connections that have waited longest for a request. False: there are none.
+/// Closes some of the connections that have waited longest for a request, or, if none is idle, for
+/// the rest of a head or a handshake. False: there are none.
 bool ConnectionLoop::make_room() {
   std::vector<std::pair<SteadyClock::time_point, int>> idle;
+  std::vector<std::pair<SteadyClock::time_point, int>> unfinished;
   for (const auto& [fd, parked] : parked_) {
-    if (parked.phase == Phase::kHead && !parked.has_partial_head)
+    if (parked.phase == Phase::kHead && !parked.has_partial_head) {
       idle.emplace_back(parked.since, fd);
+    } else if (parked.phase == Phase::kHead || parked.phase == Phase::kHandshake) {
+      unfinished.emplace_back(parked.since, fd);
+    }
   }
+  if (idle.empty()) idle.swap(unfinished);
   if (const auto now = SteadyClock::now(); now >= warns_again_at_) {
     warns_again_at_ = now + kWarningPause;
     spdlog::warn(
         "{} connections are open, as many as may be: {}. A higher limit of open files (ulimit -n) "
         "lets more in",
         open_connections(),
-        idle.empty() ? "none is idle, so new ones wait"
-                     : "those that were idle longest are closed for new ones");
+        idle.empty() ? "all are in use, so new ones wait"
+                     : "those that have waited longest for a request are closed for new ones");
   }
   if (idle.empty()) return false;
   // Several at once: under a flood of connections, looking for the one would be most of the work.

@@ -26,8 +26,8 @@ struct ConnectionLoopLimits {
   std::chrono::seconds idle_max{60};  // between requests
   std::chrono::seconds head_max{30};  // from a head's first byte to its last; a handshake, too
   size_t head_bytes_max = kHeadBytesMax;
-  /// Connections that are open at once. Those that would be more take the places of idle ones, or
-  /// wait to be accepted.
+  /// Connections that are open at once. Those that would be more take the places of idle ones, else
+  /// of those that are slowest with a head or a handshake, else wait to be accepted.
   size_t connections_max = SIZE_MAX;
 };
 

@@ -169,6 +169,19 @@ TEST(HttpConnections, WhenNoneIsIdleNewOnesWaitForAPlace) {
   EXPECT_EQ(late.back()->receive()->status, 200);
 }
 
+TEST(HttpConnections, WhenNoneIsIdleHalfAHeadMakesRoom) {
+  auto options = test_options();
+  options.connections_max = 10;
+  RunningServer running(options);
+  Clients silent;
+  for (int i = 0; i < 20; ++i) add_client(running, silent).send("GET /health HTTP/1.1\r\nHo");
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(exchange(running.port(), get("/health"))->status, 200);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  }
+}
+
 TEST(HttpConnections, AnswersThatNobodyReadsHoldNoThread) {
   auto options = test_options();
   options.threads = 2;
