@@ -29,6 +29,7 @@ AdminServer::AdminServer(const Options& options, server::HttpServer::RequestObse
 
 void AdminServer::stop() {
   http_.stop();
+  http_.abandon();  // who reads nothing does not hold up the end
   if (thread_.joinable()) thread_.join();
 }
 

@@ -186,8 +186,10 @@ void OptionTable::add_serve() {
        "what the last one shared, in numbers; with keys, to an admin's alone");
   flag(sub, "no-page", o_.no_page,
        "Serve neither the web page at GET / nor the API's description at GET /docs");
-  option(sub, "drain-timeout", o_.drain_timeout,
-         "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503")
+  option(
+      sub, "drain-timeout", o_.drain_timeout,
+      "Seconds that accepted requests get to finish after SIGTERM; the rest is answered 503, and "
+      "who still sends or reads is cut off")
       ->check(CLI::Range(size_t{0}, size_t{86400}));
   option(sub, "access-log", o_.access_log,
          "on: a log line for each request, never its texts; probes' at level debug. off: none")

@@ -147,6 +147,7 @@ int serve(const Options& options) {
     metrics.on_abandoned(report.abandoned_requests);
     spdlog::warn("{} requests did not finish within {} s and were answered 503",
                  report.abandoned_requests, options.drain_timeout);
+    http.abandon();
   });
 
   server::ApiContext context;

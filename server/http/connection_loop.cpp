@@ -24,6 +24,8 @@ namespace {
 constexpr std::chrono::milliseconds kAcceptPause{100};
 /// How long a connection that was made just before stop() may still send its first request.
 constexpr std::chrono::milliseconds kDrainGrace{500};
+/// How long slow clients may still take after abandon().
+constexpr std::chrono::milliseconds kAbandonGrace{1000};
 constexpr std::chrono::milliseconds kExpiryScan{500};
 /// How long a client may take to read an answer that was sent before its whole request was.
 constexpr std::chrono::milliseconds kLingerMax{2000};
@@ -75,6 +77,11 @@ void ConnectionLoop::stop() {
   wake();
 }
 
+void ConnectionLoop::abandon() {
+  abandoning_ = true;
+  wake();
+}
+
 void ConnectionLoop::give_back(std::unique_ptr<Connection> connection) {
   {
     const std::lock_guard lock(mutex_);
@@ -98,6 +105,7 @@ void ConnectionLoop::run(FileDescriptor listener) {
   while (true) {
     collect_returned();
     if (stopping() && !draining_) begin_drain();
+    if (abandoning_ && all_close_at_ == SteadyClock::time_point::max()) begin_abandoning();
     if (draining_ && parked_.empty() && dispatched_ == 0) return;
     const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), timeout_ms());
     for (int i = 0; i < count; ++i) {
@@ -235,11 +243,16 @@ void ConnectionLoop::park(std::unique_ptr<Connection> connection) {
     parked.phase = Phase::kBody;
     parked.closes_at = now + parked.connection->pending->receiver.time_left();
   }
+  keep_until(parked, parked.closes_at);
   auto& entry = parked_[fd] = std::move(parked);
   if (entry.phase != Phase::kHead) return;
   // Bytes of a pipelined request may have been read together with the one before.
   if (entry.connection->has_buffered_bytes()) on_head_bytes(entry);
   if (draining_ && parked_.contains(fd)) unpark(fd);
+}
+
+void ConnectionLoop::keep_until(Parked& parked, SteadyClock::time_point end) const {
+  parked.closes_at = std::min(end, all_close_at_);
 }
 
 void ConnectionLoop::on_event(int fd) {
@@ -310,7 +323,7 @@ void ConnectionLoop::on_body(Parked& parked) {
   if (receiver.receive(*parked.connection) != BodyState::kIncomplete) {
     dispatch(parked.connection->fd());
   } else {
-    parked.closes_at = SteadyClock::now() + receiver.time_left();
+    keep_until(parked, SteadyClock::now() + receiver.time_left());
   }
 }
 
@@ -318,7 +331,7 @@ void ConnectionLoop::on_writable(Parked& parked) {
   const int fd = parked.connection->fd();
   const IoStatus status = parked.connection->send_unsent();
   if (status == IoStatus::kWantWrite) {
-    parked.closes_at = SteadyClock::now() + parked.connection->send_time_left();
+    keep_until(parked, SteadyClock::now() + parked.connection->send_time_left());
     return;
   }
   if (status != IoStatus::kOk || parked.connection->next == Connection::Next::kClose)
@@ -392,6 +405,11 @@ void ConnectionLoop::begin_drain() {
       parked.closes_at = std::min(parked.closes_at, grace_end);
     }
   }
+}
+
+void ConnectionLoop::begin_abandoning() {
+  all_close_at_ = SteadyClock::now() + kAbandonGrace;
+  for (auto& [fd, parked] : parked_) keep_until(parked, parked.closes_at);
 }
 
 }  // namespace espalier::server

@@ -46,6 +46,9 @@ class ConnectionLoop {
   /// No connection is accepted any more, idle ones are closed. Safe in a signal handler.
   void stop();
   bool stopping() const { return stopping_.load(); }
+  /// After stop(): whoever sends or reads slowly gets a moment to finish, then is closed, or
+  /// dispatched if a body is all that is missing.
+  void abandon();
 
   /// A dispatched connection that waits for its next request, for the rest of its pending one, for
   /// its client to read what is unsent, or, lingering, for it to go.
@@ -77,6 +80,7 @@ class ConnectionLoop {
   size_t open_connections() const { return parked_.size() + dispatched_; }
   bool make_room();
   void park(std::unique_ptr<Connection> connection);
+  void keep_until(Parked& parked, SteadyClock::time_point end) const;
   void on_event(int fd);
   void on_handshake(Parked& parked);
   void on_head_bytes(Parked& parked);
@@ -89,6 +93,7 @@ class ConnectionLoop {
   void on_expired(int fd);
   void close_expired();
   void begin_drain();
+  void begin_abandoning();
   int timeout_ms() const;
 
   ConnectionLoopLimits limits_;
@@ -103,8 +108,10 @@ class ConnectionLoop {
   SteadyClock::time_point scans_at_{};
   bool accepting_ = false;
   bool draining_ = false;
+  SteadyClock::time_point all_close_at_ = SteadyClock::time_point::max();
   size_t dispatched_ = 0;
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> abandoning_ = false;
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> returned_;  // guarded by mutex_

@@ -348,4 +348,6 @@ void HttpServer::serve(std::vector<Route> routes) {
 
 void HttpServer::stop() { impl_->loop.stop(); }
 
+void HttpServer::abandon() { impl_->loop.abandon(); }
+
 }  // namespace espalier::server

@@ -116,6 +116,9 @@ class HttpServer {
   /// Stops accepting; requests that are being handled are finished and answered. May be called
   /// before, during and after serve(), and more than once.
   void stop();
+  /// After stop(), from any thread: nobody is waited for any more who sends a body or reads an
+  /// answer slowly. Requests that are being handled still are.
+  void abandon();
 
  private:
   struct Impl;

@@ -8,12 +8,13 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 import unittest
 
-from espalier_server import BINARY, EspalierTest, random_inputs, run_espalier, time_limit, wait_until
+from espalier_server import BINARY, EspalierTest, free_port, random_inputs, run_espalier, time_limit, wait_until
 
 EMBEDDINGS = "/v1/embeddings"
 BLOCKER_TOKENS = 2000
@@ -141,6 +142,30 @@ class EndTest(LifecycleTest):
             self.assertGreaterEqual(int(reply.headers["retry-after"]), 1)
         self.assertEqual(server.wait(), 0)
         self.assertRegex(server.log_text(), r"\b3 requests did not finish within 1 s")
+
+    def test_slow_senders_and_readers_do_not_outlast_the_drain_timeout(self):
+        admin_port = free_port()
+        server = self.start("--drain-timeout", "1", "--admin-port", admin_port)
+        sender, reader = server.connect(), server.connect()
+        sender.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n{")
+        body = json.dumps({"input": ["a"] * 1000}).encode()  # whose answer no socket holds as a whole
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.sendall((b"POST /v1/embeddings HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
+                        b"Content-Length: %d\r\n\r\n%s" % (len(body), body)) * 5)
+        scraper = socket.create_connection(("127.0.0.1", admin_port), timeout=time_limit(60))
+        scraper.settimeout(1)
+        try:
+            while True:  # until neither side reads any more
+                scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: t\r\n\r\n" * 100)
+        except TimeoutError:
+            pass
+        wait_until(lambda: "status=200" in server.log_text(), "an answer")
+        started = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.process.wait(time_limit(20)), 0)
+        self.assertLess(time.monotonic() - started, time_limit(10))
+        for connection in (sender, reader, scraper):
+            connection.close()
 
     def test_a_second_signal_ends_at_once(self):
         server = self.start(*SLOW)

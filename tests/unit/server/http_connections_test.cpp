@@ -127,6 +127,27 @@ TEST(HttpConnections, StopWaitsForABodyUnderWay) {
   EXPECT_TRUE(running.returns());
 }
 
+TEST(HttpConnections, AbandonWaitsForNoSlowSenderOrReader) {
+  RunningServer running;
+  RawClient slow(running.port());
+  slow.send(kSlowHead);
+  RawClient half(running.port());
+  std::string posts;  // more than sockets take
+  for (int i = 0; i < 40; ++i) posts += post("/echo", std::string(500'000, 'a'));
+  std::thread sender([&] { half.send(posts); });
+  RawClient busy(running.port());
+  busy.send(post("/wait", "x"));
+  running.await_waiting(1);
+  running.server().stop();
+  running.server().abandon();
+  EXPECT_FALSE(running.returns(std::chrono::milliseconds(50)));
+  running.release();
+  EXPECT_EQ(busy.receive()->status, 200);
+  EXPECT_TRUE(running.returns(std::chrono::seconds(10)));
+  EXPECT_EQ(slow.receive()->status, 400);
+  sender.join();
+}
+
 TEST(HttpConnections, WhenTheTableIsFullThoseIdleLongestMakeRoom) {
   auto options = test_options();
   options.connections_max = 20;
