@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -19,6 +20,12 @@ constexpr size_t kReadBytes = size_t{16} << 10U;
 constexpr size_t kKeptBytes = size_t{1} << 10U;
 /// At one time, from a client that keeps sending while its connection is being closed.
 constexpr size_t kDiscardReads = 64;
+/// How long a thread waits for a client that does not read its answer, when those of others take
+/// all the memory that there is for such answers. Longer, and such clients would take all threads,
+/// too.
+constexpr std::chrono::milliseconds kRoomWait{2000};
+/// How often it looks whether there is room by now.
+constexpr std::chrono::milliseconds kRoomPoll{50};
 /// The first byte of a TLS handshake.
 constexpr char kHandshakeRecord = 0x16;
 
@@ -165,16 +172,18 @@ TransferStatus Connection::write(std::string_view bytes, BodyBudget& budget,
   const bool has_room = unsent_share_->grow(bytes.size());
   unsent_.append(bytes);  // in memory already: with the thread waiting, it is there twice
   if (has_room) return TransferStatus::kOk;
-  while (true) {
+  const auto gives_up_at =
+      SteadyClock::now() + std::min<SteadyClock::duration>(kRoomWait, stall_max);
+  while (SteadyClock::now() < gives_up_at) {
     const IoStatus status = send_unsent();
     if (status == IoStatus::kOk) return TransferStatus::kOk;
     if (status == IoStatus::kClosed) return TransferStatus::kClosed;
-    const auto left = send_time_left();
-    if (left.count() == 0) return TransferStatus::kTimeout;
+    if (unsent_share_->grow(unsent_.size() - sent_)) return TransferStatus::kOk;
     pollfd entry{fd(), POLLOUT, 0};
     // A signal only ends the wait early.
-    ::poll(&entry, 1, static_cast<int>(left.count()));
+    ::poll(&entry, 1, static_cast<int>(kRoomPoll.count()));
   }
+  return TransferStatus::kTimeout;
 }
 
 IoStatus Connection::send_unsent() {

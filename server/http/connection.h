@@ -64,7 +64,8 @@ class Connection {
   void shrink();
 
   /// Sends what the socket takes of `bytes` and keeps the rest, which counts in `budget`, for
-  /// send_unsent(). Only if that has no room for it waits for the client, within `stall_max`.
+  /// send_unsent(), which has to move on within `stall_max`. Only if the budget has no room for it
+  /// waits for the client or for room, a moment.
   TransferStatus write(std::string_view bytes, BodyBudget& budget, std::chrono::seconds stall_max);
   bool has_unsent() const { return sent_ < unsent_.size(); }
   /// Goes on without waiting. kOk: everything has been sent.

@@ -232,5 +232,30 @@ TEST(HttpConnections, AnswersThatNobodyReadsHoldNoThread) {
   for (auto& sender : senders) sender.join();
 }
 
+TEST(HttpConnections, AnswersThatFindNoMemoryHoldThreadsForAMomentOnly) {
+  auto options = test_options();
+  options.body_bytes_max = size_t{1} << 16U;  // eight of them may be unread
+  options.threads = 2;
+  std::vector<std::thread> senders;
+  Clients unread;
+  {
+    RunningServer running(options);
+    std::string posts;  // more than sockets take
+    for (int i = 0; i < 300; ++i) posts += post("/echo", std::string(60'000, 'a'));
+    for (int i = 0; i < 12; ++i) {
+      RawClient& client = add_client(running, unread);
+      senders.emplace_back([&client, &posts] { client.send(posts); });
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(exchange(running.port(), post("/echo", "x"))->status, 200);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+    running.server().stop();
+    running.server().abandon();
+  }
+  for (auto& sender : senders) sender.join();
+}
+
 }  // namespace
 }  // namespace espalier::server
