@@ -10,6 +10,7 @@ namespace espalier::server {
 namespace {
 
 constexpr int kNoContent = 204;
+constexpr int kNotModified = 304;
 
 /// The library decodes the body.
 bool needs_decoding(const Visit& visit) {
@@ -140,6 +141,10 @@ HttpCodec::Impl::Impl(size_t body_bytes_max_in, Callbacks callbacks_in)
     response.headers.erase("Keep-Alive");
     response.headers.erase("Accept-Ranges");
     response.headers.erase("Connection");
+    // These answers end with their heads (RFC 9110, section 8.6); a cache that believed a length of
+    // 0 would cut what it has.
+    if (response.status == kNoContent || response.status == kNotModified)
+      response.headers.erase("Content-Length");
     response.set_header("Connection", current_visit->close_after ? "close" : "keep-alive");
   });
 }

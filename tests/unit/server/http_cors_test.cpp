@@ -62,6 +62,7 @@ TEST(HttpCors, PreflightNeedsNoKey) {
   EXPECT_THAT(answer->headers.at("access-control-allow-headers"), HasSubstr("Authorization"));
   EXPECT_EQ(answer->headers.at("vary"), "Origin");
   EXPECT_EQ(answer->headers.count("content-type"), 0U);
+  EXPECT_EQ(answer->headers.count("content-length"), 0U);
   // The request itself comes on the same connection.
   client.send(post("/guarded", "x", "Origin: https://app.example.com\r\n"));
   EXPECT_EQ(client.receive()->status, 401);
