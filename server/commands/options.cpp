@@ -39,6 +39,21 @@ void merge(OptionTable& options, const std::string& file, const Environment& env
   }
 }
 
+/// What is said of arguments that no option takes. Their values are left out: behind a misspelt
+/// --api-key that is the key.
+std::string unknown_arguments(const CLI::App& app) {
+  std::string options;
+  for (const auto& argument : app.remaining(true)) {
+    if (argument.starts_with('-'))
+      options += (options.empty() ? "" : ", ") + argument.substr(0, argument.find('='));
+  }
+  const auto subcommands = app.get_subcommands();
+  const std::string command = subcommands.empty() ? "" : " " + subcommands.front()->get_name();
+  return (options.empty() ? "there are arguments that belong to no option"
+                          : "there is no option " + options) +
+         "\nRun `espalier" + command + " --help` for the options.\n";
+}
+
 CommandLine stop(int code, std::string text) {
   CommandLine result;
   result.exit_code = code;
@@ -92,6 +107,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   } catch (const CLI::CallForHelp&) {
     const CLI::App* chosen = table.chosen();
     return stop(0, chosen != nullptr ? chosen->help("espalier") : table.app().help());
+  } catch (const CLI::ExtrasError&) {
+    return stop(2, "espalier: " + unknown_arguments(table.app()));
   } catch (const CLI::Error& error) {
     const CLI::App* chosen = table.chosen();
     const std::string command = chosen != nullptr ? " " + chosen->get_name() : "";

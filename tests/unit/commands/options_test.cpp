@@ -215,6 +215,21 @@ TEST_F(OptionsTest, OriginsAreAList) {
   EXPECT_EQ(parse({"serve", "--cors-origin", two[0]}).options.cors_origins.size(), 1U);
 }
 
+TEST_F(OptionsTest, UnknownOptionsAreNamedAndTheirValuesAreNot) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"serve", "--api-kee", "sk-secret"},
+        {"serve", "--api-kee=sk-secret"},
+        {"--api-kee", "sk-secret", "serve"}}) {
+    const auto line = parse(arguments);
+    EXPECT_EQ(line.exit_code, 2);
+    EXPECT_THAT(line.text, AllOf(HasSubstr("--api-kee"), HasSubstr("--help")));
+    EXPECT_THAT(line.text, Not(HasSubstr("secret")));
+  }
+  const auto line = parse({"serve", "--api-key", "one", "sk-secret"});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, AllOf(HasSubstr("belong to no option"), Not(HasSubstr("secret"))));
+}
+
 TEST_F(OptionsTest, VersionIsPrinted) {
   const auto line = parse({"--version"});
   EXPECT_EQ(line.exit_code, 0);
