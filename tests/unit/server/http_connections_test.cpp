@@ -92,12 +92,15 @@ TEST(HttpConnections, LargeAnswersThatNobodyReadsAreBoundedAndSmallOnesAreNot) {
   auto options = test_options();
   options.body_bytes_max = 1 << 10U;  // so that a thread has to wait for whoever does not read
   options.answer_bytes_max = size_t{40} << 20U;
+  options.threads = 8;
   RunningServer running(options);
   Clients unread;
-  for (int i = 0; i < 2; ++i) add_client(running, unread).send(post("/large", "x"));
-  std::optional<RawResponse> refused;
-  for (int i = 0; i < 200 && (!refused || refused->status != 429); ++i)
-    refused = exchange(running.port(), post("/large", "x"));
+  for (int i = 0; i < 2; ++i) {
+    RawClient& client = add_client(running, unread);
+    client.send(post("/large", "x"));
+    ASSERT_EQ(client.receive(true)->status, 200);  // and reads no more
+  }
+  auto refused = exchange(running.port(), post("/large", "x"));
   ASSERT_EQ(refused->status, 429);
   EXPECT_NE(refused->body.find("too many large answers"), std::string::npos);
   EXPECT_EQ(refused->headers.count("retry-after"), 1U);
