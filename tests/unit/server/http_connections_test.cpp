@@ -239,12 +239,12 @@ TEST(HttpConnections, AnswersThatFindNoMemoryHoldThreadsForAMomentOnly) {
   auto options = test_options();
   options.body_bytes_max = size_t{1} << 16U;  // eight of them may be unread
   options.threads = 2;
+  std::string posts;  // more than sockets take
+  for (int i = 0; i < 300; ++i) posts += post("/echo", std::string(60'000, 'a'));
   std::vector<std::thread> senders;
   Clients unread;
   {
     RunningServer running(options);
-    std::string posts;  // more than sockets take
-    for (int i = 0; i < 300; ++i) posts += post("/echo", std::string(60'000, 'a'));
     for (int i = 0; i < 12; ++i) {
       RawClient& client = add_client(running, unread);
       senders.emplace_back([&client, &posts] { client.send(posts); });
