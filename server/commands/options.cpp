@@ -42,12 +42,15 @@ void merge(OptionTable& options, const std::string& file, const Environment& env
 /// What is said of arguments that no option takes. Their values are left out: behind a misspelt
 /// --api-key that is the key.
 std::string unknown_arguments(const CLI::App& app) {
+  const auto subcommands = app.get_subcommands();
+  const auto arguments = app.remaining(true);
   std::string options;
-  for (const auto& argument : app.remaining(true)) {
+  for (const auto& argument : arguments) {
     if (argument.starts_with('-'))
       options += (options.empty() ? "" : ", ") + argument.substr(0, argument.find('='));
   }
-  const auto subcommands = app.get_subcommands();
+  if (options.empty() && subcommands.empty() && !arguments.empty())
+    return "there is no command " + arguments.front() + "\nRun `espalier --help` for all.\n";
   const std::string command = subcommands.empty() ? "" : " " + subcommands.front()->get_name();
   return (options.empty() ? "there are arguments that belong to no option"
                           : "there is no option " + options) +

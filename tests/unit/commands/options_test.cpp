@@ -228,6 +228,8 @@ TEST_F(OptionsTest, UnknownOptionsAreNamedAndTheirValuesAreNot) {
   const auto line = parse({"serve", "--api-key", "one", "sk-secret"});
   EXPECT_EQ(line.exit_code, 2);
   EXPECT_THAT(line.text, AllOf(HasSubstr("belong to no option"), Not(HasSubstr("secret"))));
+  EXPECT_THAT(parse({"server", "--port", "1"}).text, HasSubstr("--port"));
+  EXPECT_THAT(parse({"server"}).text, HasSubstr("no command server"));
 }
 
 TEST_F(OptionsTest, VersionIsPrinted) {
