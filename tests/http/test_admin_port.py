@@ -65,7 +65,8 @@ class AdminPortTest(EspalierTest):
 
     def test_while_draining_it_is_alive_and_not_ready(self):
         admin = free_port()
-        server = self.start("--admin-port", admin, "--threads", 1, "--max-batch-tokens", 2048)
+        server = self.start("--admin-port", admin, "--threads", 1, "--max-batch-tokens", 2048,
+                            "--drain-timeout", int(time_limit(60)))
         busy = server.in_background("/v1/embeddings", {"input": random_inputs(6, 2000, seed=5)})
         wait_until(lambda: "espalier_queue_tickets 0\n" not in fetch(admin, "/metrics")[1], "the request in the queue")
         self.assertEqual(fetch(admin, "/readyz")[0], 200)

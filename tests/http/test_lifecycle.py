@@ -111,7 +111,7 @@ class EndTest(LifecycleTest):
         used.close()
 
     def test_sigterm_loses_no_accepted_request_and_health_turns(self):
-        server = self.start(*SLOW)
+        server = self.start(*SLOW, "--drain-timeout", int(time_limit(60)))
         blocker = self.block(server, 6)
         requests = [server.in_background(EMBEDDINGS, {"input": [f"request {i} input {j}" for j in range(100)]})
                     for i in range(8)]
