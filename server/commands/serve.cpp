@@ -138,6 +138,7 @@ int serve(const Options& options) {
   Gate all_answered;
   // Goes before what it shows, but after the other port has drained, so that probes see that.
   const auto admin = std::move(bound_admin);
+  metrics.set_ready(true);  // before a signal may say that it is not
   signals.on_signal([&] {
     ready = false;
     metrics.set_ready(false);
@@ -172,7 +173,6 @@ int serve(const Options& options) {
   // Watched before either port serves: metrics look their routes up without a lock.
   routes = metrics.watch_routes(std::move(routes));
   metrics.set_model_info(model_info(options, runtime.service().model()));
-  metrics.set_ready(true);
   if (admin != nullptr) {
     admin->start(std::move(admin_routes));
     spdlog::info("probes and metrics are at {}",
