@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "server/error_response.h"
-
 namespace espalier::server {
 namespace {
 
@@ -132,7 +130,7 @@ HttpCodec::Impl::Impl(size_t body_bytes_max_in, Callbacks callbacks_in)
         Visit& visit = *current_visit;
         ApiError error;
         error.message = "the server failed";
-        visit.answer = error_response(error);
+        visit.answer = error_answer(visit.route, error);
         visit.close_after = true;
         hand_over(visit, response);
       });

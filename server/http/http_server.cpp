@@ -55,12 +55,6 @@ bool takes(const Route& route, std::string_view path) {
   return path.starts_with(above) && path.size() > above.size();
 }
 
-/// An error on the way to the handler of `route` (null: there is none), as its clients read it.
-HttpResponse error_answer(const Route* route, const ApiError& error) {
-  const bool has_form = route != nullptr && route->error_form;
-  return has_form ? route->error_form(error) : error_response(error);
-}
-
 /// What becomes of a connection that a thread is done with.
 enum class After : uint8_t { kKeep, kAwaitBody, kLinger, kClose, kAbandon };
 
@@ -319,6 +313,11 @@ void HttpServer::Impl::complete_answer(Visit& visit) {
   visit.response_bytes = visit.answer.body.size();
   visit.answer.headers.emplace_back("X-Request-Id", visit.request.id);
   options.cors.append_answer_fields(visit.request.fields, visit.answer.headers);
+}
+
+HttpResponse error_answer(const Route* route, const ApiError& error) {
+  const bool has_form = route != nullptr && route->error_form;
+  return has_form ? route->error_form(error) : error_response(error);
 }
 
 HttpServer::HttpServer(HttpServerOptions options, RequestObserver observer)

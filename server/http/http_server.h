@@ -69,6 +69,9 @@ struct Route {
   HttpErrorForm error_form = {};  // of what fails on the way to `handler`; absent: error_response()
 };
 
+/// An error on the way to the handler of `route` (null: there is none), as its clients read it.
+HttpResponse error_answer(const Route* route, const ApiError& error);
+
 /// What requests that no route took are counted under: paths are the client's to choose, and each
 /// would be a time series.
 inline constexpr char kOtherRoute[] = "other";
