@@ -97,16 +97,6 @@ std::optional<ApiError> read_inputs(const json& object, CohereVersion version,
   return std::nullopt;
 }
 
-Result<std::string> rendered_list(const EmbeddingAnswer& answer, EmbeddingEncoding encoding) {
-  std::string out = "[";
-  for (size_t i = 0; i < answer.embeddings.size(); ++i) {
-    if (i > 0) out += ',';
-    if (!append_embedding(answer.embeddings[i], encoding, out))
-      return tl::unexpected(not_finite(i));
-  }
-  return out + "]";
-}
-
 /// What was embedded, as text; token ids are none.
 void append_texts(const EmbeddingRequest& request, std::string& out) {
   out += '[';
@@ -162,13 +152,13 @@ Result<std::string> render_cohere_embed(const EmbeddingAnswer& answer, const Coh
   append_json_string(id, out);
   out += R"(,"embeddings":)";
   if (body.encodings.empty()) {
-    auto list = rendered_list(answer, EmbeddingEncoding::kFloat);
+    auto list = render_embedding_list(answer.embeddings, EmbeddingEncoding::kFloat);
     if (!list) return list;
     out += *list;
   } else {
     char separator = '{';
     for (const auto encoding : body.encodings) {
-      auto list = rendered_list(answer, encoding);
+      auto list = render_embedding_list(answer.embeddings, encoding);
       if (!list) return list;
       out += separator;
       append_json_string(name_of(encoding), out);

@@ -120,4 +120,14 @@ ApiError not_finite(size_t input) {
   return error;
 }
 
+Result<std::string> render_embedding_list(const std::vector<std::vector<float>>& embeddings,
+                                          EmbeddingEncoding encoding) {
+  std::string out = "[";
+  for (size_t i = 0; i < embeddings.size(); ++i) {
+    if (i > 0) out += ',';
+    if (!append_embedding(embeddings[i], encoding, out)) return tl::unexpected(not_finite(i));
+  }
+  return out + "]";
+}
+
 }  // namespace espalier::server

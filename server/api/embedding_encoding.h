@@ -39,4 +39,8 @@ bool append_embedding(std::span<const float> embedding, EmbeddingEncoding encodi
 /// What a client is told then (kInternal).
 ApiError not_finite(size_t input);
 
+/// [embedding, …] as JSON; not_finite() for the first with such a value.
+Result<std::string> render_embedding_list(const std::vector<std::vector<float>>& embeddings,
+                                          EmbeddingEncoding encoding);
+
 }  // namespace espalier::server

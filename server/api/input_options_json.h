@@ -10,22 +10,20 @@
 #include <optional>
 #include <string_view>
 
+#include "server/api/json_request.h"
 #include "server/api_error.h"
 #include "server/service/input_options.h"
 
 namespace espalier::server {
 
-/// Members of a body that parse_input_options() reads.
-inline constexpr std::array<std::string_view, 10> kInputOptionMembers{"prompt_name",
-                                                                      "instruction",
-                                                                      "input_type",
-                                                                      "task",
-                                                                      "truncate",
-                                                                      "truncation",
-                                                                      "truncation_direction",
-                                                                      "truncation_side",
-                                                                      "truncate_prompt_tokens",
-                                                                      "add_special_tokens"};
+/// Members of a body that parse_truncation() and parse_truncate_prompt_tokens() read.
+inline constexpr std::array<std::string_view, 5> kTruncationMembers{
+    "truncate", "truncation", "truncation_direction", "truncation_side", "truncate_prompt_tokens"};
+/// … that parse_input_options() reads.
+inline constexpr auto kInputOptionMembers =
+    joined_members(std::array<std::string_view, 5>{"prompt_name", "instruction", "input_type",
+                                                   "task", "add_special_tokens"},
+                   kTruncationMembers);
 
 Result<InputOptions> parse_input_options(const nlohmann::json& object);
 

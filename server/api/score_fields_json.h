@@ -10,25 +10,17 @@
 #include <string>
 #include <string_view>
 
+#include "server/api/input_options_json.h"
+#include "server/api/json_request.h"
 #include "server/service/inference_service.h"
 
 namespace espalier::server {
 
-inline constexpr std::array<std::string_view, 15> kScoreMembers{"instruction",
-                                                                "max_tokens_per_doc",
-                                                                "max_tokens_per_query",
-                                                                "truncate",
-                                                                "truncation",
-                                                                "truncation_side",
-                                                                "truncation_direction",
-                                                                "truncate_prompt_tokens",
-                                                                "return_trie",
-                                                                "raw_scores",
-                                                                "use_activation",
-                                                                "activation",
-                                                                "softmax",
-                                                                "prompt_name",
-                                                                "input_type"};
+inline constexpr auto kScoreMembers = joined_members(
+    std::array<std::string_view, 10>{"instruction", "max_tokens_per_doc", "max_tokens_per_query",
+                                     "return_trie", "raw_scores", "use_activation", "activation",
+                                     "softmax", "prompt_name", "input_type"},
+    kTruncationMembers);
 
 /// Reads them, and `model`, into `request`; refuses those of refuse_unserved(). Which scores are
 /// wanted: `raw_scores`, or the contrary of what vLLM calls `use_activation`.

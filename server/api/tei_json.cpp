@@ -97,13 +97,7 @@ Result<EmbeddingRequest> parse_tei_embed(std::string_view body, TeiVectors vecto
 }
 
 Result<std::string> render_tei_embeddings(const EmbeddingAnswer& answer) {
-  std::string out = "[";
-  for (size_t i = 0; i < answer.embeddings.size(); ++i) {
-    if (i > 0) out += ',';
-    if (!append_embedding(answer.embeddings[i], EmbeddingEncoding::kFloat, out))
-      return tl::unexpected(not_finite(i));
-  }
-  return out + "]";
+  return render_embedding_list(answer.embeddings, EmbeddingEncoding::kFloat);
 }
 
 Result<std::string> render_token_embeddings(const TokenEmbeddingAnswer& answer) {

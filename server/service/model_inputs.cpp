@@ -95,9 +95,9 @@ const char* prompt_field(const InputOptions& options) {
   return options.input_type ? "input_type" : options.tokens_max_field;
 }
 
-/// Tokens that an input may have.
-size_t tokens_max(const ServedModel& model, const InputOptions& options) {
-  return std::min(model.max_input_tokens, options.tokens_max.value_or(model.max_input_tokens));
+/// Tokens that an input may have, of which the request wants `asked` at most.
+size_t tokens_max(const ServedModel& model, std::optional<size_t> asked) {
+  return std::min(model.max_input_tokens, asked.value_or(model.max_input_tokens));
 }
 
 bool ends_with(const TokenIds& ids, const TokenIds& suffix) {
@@ -132,7 +132,7 @@ class EmbeddingInputs {
       : model_(model),
         options_(request.options),
         prompt_(std::move(prompt)),
-        tokens_max_(tokens_max(model, options_)) {
+        tokens_max_(tokens_max(model, options_.tokens_max)) {
     const text::Tokenizer& tokenizer = *model.tokenizer;
     if (!options_.add_special_tokens) return;
     prefix_ = tokenizer.prefix_tokens();
@@ -277,8 +277,7 @@ Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const Sc
   const std::string_view instruction = request.instruction ? std::string_view(*request.instruction)
                                                            : text::kDefaultRerankInstruction;
   const bool one_query = request.queries.size() == 1;
-  const size_t limit =
-      std::min(model.max_input_tokens, request.tokens_max.value_or(model.max_input_tokens));
+  const size_t limit = tokens_max(model, request.tokens_max);
   const auto no_room = [&](std::string param) {
     return invalid_input(std::move(param),
                          "the query and the instruction leave no room for a document in " +

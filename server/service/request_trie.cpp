@@ -5,6 +5,7 @@
 
 #include "scheduler/plan_builder.h"
 #include "server/debug/trie_outline.h"
+#include "text/utf8.h"
 
 namespace espalier::server {
 namespace {
@@ -15,20 +16,17 @@ constexpr size_t kNodesMax = 1000;
 constexpr size_t kTokensShown = 48;
 constexpr size_t kBytesShown = 120;
 
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
-
 /// At most the first kBytesShown bytes, whole characters.
 std::string_view beginning_of(std::string_view text) {
-  size_t end = std::min(text.size(), kBytesShown);
-  while (end > 0 && end < text.size() && continues_character(text[end])) --end;
-  return text.substr(0, end);
+  return text.substr(0, text::character_boundary(text, std::min(text.size(), kBytesShown)));
 }
 
 /// At most the last kBytesShown bytes, whole characters.
 std::string_view end_of(std::string_view text) {
-  size_t begin = text.size() - std::min(text.size(), kBytesShown);
-  while (begin > 0 && begin < text.size() && continues_character(text[begin])) ++begin;
-  return text.substr(begin);
+  const size_t begin = text.size() - std::min(text.size(), kBytesShown);
+  const size_t character = text::character_boundary(text, begin);
+  if (character == begin) return text.substr(begin);
+  return text.substr(character + text::decode_utf8(text, character).length);
 }
 
 /// What the node's tokens say, its middle left out if that is much.

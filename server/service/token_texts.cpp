@@ -6,22 +6,13 @@
 namespace espalier::server {
 namespace {
 
-ApiError too_much_text(size_t bytes) {
+/// `hold` and `done` are verbs: what `param` does with its bytes, and what is done with them.
+ApiError too_much_text(const std::string& param, const char* hold, size_t bytes, size_t most,
+                       const char* done) {
   return {ErrorKind::kInvalidRequest,
-          "`inputs` hold " + std::to_string(bytes) + " bytes of text; at most " +
-              std::to_string(kTokenizedBytesMax) +
-              " are tokenized in one request. Send several smaller ones",
-          "inputs",
-          kTooLargeCode,
-          {}};
-}
-
-ApiError too_much_to_decode(size_t bytes) {
-  return {ErrorKind::kInvalidRequest,
-          "`ids` stand for up to " + std::to_string(bytes) + " bytes of text; at most " +
-              std::to_string(kDecodedBytesMax) +
-              " are decoded in one request. Send several smaller ones",
-          "ids",
+          "`" + param + "` " + hold + " " + std::to_string(bytes) + " bytes of text; at most " +
+              std::to_string(most) + " are " + done + " in one request. Send several smaller ones",
+          param,
           kTooLargeCode,
           {}};
 }
@@ -35,7 +26,9 @@ Result<std::vector<TokenizedText>> tokenize_texts(const ServedModel& model,
   if (!prompt) return tl::unexpected(prompt.error());
   size_t bytes = 0;
   for (const auto& text : request.texts) bytes += prompt->size() + text.size();
-  if (bytes > kTokenizedBytesMax) return tl::unexpected(too_much_text(bytes));
+  if (bytes > kTokenizedBytesMax) {
+    return tl::unexpected(too_much_text("inputs", "hold", bytes, kTokenizedBytesMax, "tokenized"));
+  }
   std::vector<TokenizedText> tokenized(request.texts.size());
   const text::EncodeOptions options{.add_special_tokens = request.options.add_special_tokens};
   auto error = each_input(tokenized.size(), [&](size_t i) -> std::optional<ApiError> {
@@ -53,7 +46,10 @@ Result<std::vector<std::string>> decode_ids(const ServedModel& model, const Deco
   size_t bytes = 0;
   for (const TokenIds& ids : request.ids)
     for (const uint32_t id : ids) bytes += model.tokenizer->token_content(id).value_or("").size();
-  if (bytes > kDecodedBytesMax) return tl::unexpected(too_much_to_decode(bytes));
+  if (bytes > kDecodedBytesMax) {
+    return tl::unexpected(
+        too_much_text("ids", "stand for up to", bytes, kDecodedBytesMax, "decoded"));
+  }
   std::vector<std::string> texts(request.ids.size());
   auto error = each_input(texts.size(), [&](size_t i) -> std::optional<ApiError> {
     texts[i] = model.tokenizer->decode(request.ids[i], request.skip_special_tokens);
