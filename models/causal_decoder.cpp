@@ -128,7 +128,7 @@ const engine::RopeTable& CausalDecoder::rope_up_to(size_t positions) {
 void CausalDecoder::look_up_embeddings(const std::vector<uint32_t>& token_ids, MutMatView hidden) {
   const StageClock clock(seconds_.rows);
   for_each_row(*pool_, hidden.rows, [&](size_t r) {
-    engine::convert_to_f32(graph_->token_embeddings, token_ids[r] * hidden.cols, hidden.cols,
+    engine::convert_to_f32(graph_->token_embeddings.view, token_ids[r] * hidden.cols, hidden.cols,
                            hidden.row(r).data());
   });
 }

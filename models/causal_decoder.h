@@ -23,13 +23,13 @@
 
 namespace espalier::models {
 
-/// What does not change from batch to batch. It views the table of token embeddings, whose file
-/// must outlive it.
+/// What does not change from batch to batch. The source of its table of token embeddings must
+/// outlive it.
 struct DecoderGraph {
   DecoderGraph(const ModelConfig& config, DecoderWeights weights);
 
   ModelConfig config;
-  engine::TensorView token_embeddings;
+  WeightTensor token_embeddings;
   std::vector<DecoderLayer> layers;
   std::vector<float> final_norm;
 };

@@ -43,14 +43,17 @@ LayerTensors layer_tensors(const ModelConfig& config, size_t layer) {
 /// Reads tensors one product at a time and lets go of their pages.
 class WeightReader {
  public:
-  WeightReader(const WeightFiles& files, const engine::GemmBackend& gemm, engine::ThreadPool& pool,
-               const std::function<void(size_t bytes)>& packed)
-      : files_(files), gemm_(gemm), pool_(pool), packed_(packed) {}
+  WeightReader(const WeightSource& source, const engine::GemmBackend& gemm,
+               engine::ThreadPool& pool, const std::function<void(size_t bytes)>& packed)
+      : source_(source), gemm_(gemm), pool_(pool), packed_(packed) {}
 
   std::unique_ptr<engine::PackedMatrix> matrix(
       std::initializer_list<const ExpectedTensor*> stacked) const {
+    std::vector<WeightTensor> tensors;
     std::vector<engine::TensorView> views;
-    for (const ExpectedTensor* part : stacked) views.push_back(files_.tensor(*part));
+    for (const ExpectedTensor* part : stacked) {
+      views.push_back(tensors.emplace_back(source_.tensor(*part)).view);
+    }
     std::unique_ptr<engine::PackedMatrix> matrix = gemm_.pack(pool_, views);
     for (const ExpectedTensor* part : stacked) done_with(*part);
     return matrix;
@@ -59,27 +62,27 @@ class WeightReader {
   std::unique_ptr<engine::PackedMatrix> gated(const ExpectedTensor& gate,
                                               const ExpectedTensor& up) const {
     std::unique_ptr<engine::PackedMatrix> matrix =
-        gemm_.pack_gated(pool_, files_.tensor(gate), files_.tensor(up));
+        gemm_.pack_gated(pool_, source_.tensor(gate).view, source_.tensor(up).view);
     done_with(gate);
     done_with(up);
     return matrix;
   }
 
   std::vector<float> vector(const ExpectedTensor& expected) const {
-    const engine::TensorView& tensor = files_.tensor(expected);
-    std::vector<float> values(tensor.elements());
-    engine::convert_to_f32(tensor, 0, values.size(), values.data());
+    const WeightTensor tensor = source_.tensor(expected);
+    std::vector<float> values(tensor.view.elements());
+    engine::convert_to_f32(tensor.view, 0, values.size(), values.data());
     done_with(expected);
     return values;
   }
 
  private:
   void done_with(const ExpectedTensor& tensor) const {
-    files_.release_pages(tensor.name);
-    packed_(files_.tensor(tensor).data.size());
+    source_.release_pages(tensor.name);
+    packed_(source_.stored_bytes(tensor.name));
   }
 
-  const WeightFiles& files_;
+  const WeightSource& source_;
   const engine::GemmBackend& gemm_;
   engine::ThreadPool& pool_;
   const std::function<void(size_t bytes)>& packed_;
@@ -126,38 +129,38 @@ std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
   return all;
 }
 
-ExpectedTensor head_tensor(const ModelConfig& config, const WeightFiles& files) {
+ExpectedTensor head_tensor(const ModelConfig& config, const WeightSource& source) {
   const std::vector<size_t> shape = {config.vocab_size, config.hidden_size};
   if (config.tied_embeddings) return {kTokenEmbeddings, shape};
-  if (files.contains(kHead)) return {kHead, shape};
+  if (source.contains(kHead)) return {kHead, shape};
   return {};
 }
 
-void check_tensors(const ModelConfig& config, const WeightFiles& files) {
+void check_tensors(const ModelConfig& config, const WeightSource& source) {
   std::set<std::string> known;
   for (const ExpectedTensor& expected : expected_tensors(config)) {
-    files.tensor(expected);
+    source.check(expected);
     known.insert(expected.name);
   }
   // A tied model may bring a copy of its table as lm_head.weight; Hugging Face does not read it
   // either.
   known.insert(kHead);
-  const ExpectedTensor head = head_tensor(config, files);
-  if (!head.name.empty()) files.tensor(head);
-  for (const std::string& name : files.names()) {
+  const ExpectedTensor head = head_tensor(config, source);
+  if (!head.name.empty()) source.check(head);
+  for (const std::string& name : source.names()) {
     if (!known.contains(name)) {
-      throw std::runtime_error(files.describe(name) + ": " + why_unexpected(name));
+      throw std::runtime_error(source.describe(name) + ": " + why_unexpected(name));
     }
   }
 }
 
-DecoderWeights load_decoder_weights(const ModelConfig& config, const WeightFiles& files,
+DecoderWeights load_decoder_weights(const ModelConfig& config, const WeightSource& source,
                                     const engine::GemmBackend& gemm, engine::ThreadPool& pool,
                                     const std::function<void(size_t bytes)>& packed) {
-  const WeightReader read(files, gemm, pool, packed);
+  const WeightReader read(source, gemm, pool, packed);
   DecoderWeights weights;
   weights.token_embeddings =
-      files.tensor({kTokenEmbeddings, {config.vocab_size, config.hidden_size}});
+      source.tensor({kTokenEmbeddings, {config.vocab_size, config.hidden_size}});
   for (size_t layer = 0; layer < config.layers; ++layer) {
     weights.layers.push_back(load_layer(layer_tensors(config, layer), read));
   }

@@ -12,7 +12,7 @@
 #include "engine/safetensors.h"
 #include "engine/thread_pool.h"
 #include "models/model_config.h"
-#include "models/weight_files.h"
+#include "models/weight_source.h"
 
 namespace espalier::models {
 
@@ -28,7 +28,7 @@ struct LayerWeights {
 };
 
 struct DecoderWeights {
-  engine::TensorView token_embeddings;  // (vocab × H), in the file's map
+  WeightTensor token_embeddings;  // (vocab × H)
   std::vector<LayerWeights> layers;
   std::vector<float> final_norm;  // (H)
 };
@@ -40,16 +40,16 @@ std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
 /// The table that the head reads: `lm_head.weight` or, when embeddings are tied, the token
 /// embeddings. Its name is empty when an untied model comes without a head, as pure embedding
 /// models do.
-ExpectedTensor head_tensor(const ModelConfig& config, const WeightFiles& files);
+ExpectedTensor head_tensor(const ModelConfig& config, const WeightSource& source);
 
-/// Throws std::runtime_error naming file, tensor and reason unless `files` has every tensor that
+/// Throws std::runtime_error naming file, tensor and reason unless `source` has every tensor that
 /// the configuration needs, in the right shape, and none that would change results but is not read.
-void check_tensors(const ModelConfig& config, const WeightFiles& files);
+void check_tensors(const ModelConfig& config, const WeightSource& source);
 
 /// Packs layer by layer, releasing the pages of what is packed; `packed(bytes)` is called after
-/// each tensor with its bytes in the file. The files must have passed check_tensors() and outlive
+/// each tensor with its bytes in the file. The source must have passed check_tensors() and outlive
 /// the result.
-DecoderWeights load_decoder_weights(const ModelConfig& config, const WeightFiles& files,
+DecoderWeights load_decoder_weights(const ModelConfig& config, const WeightSource& source,
                                     const engine::GemmBackend& gemm, engine::ThreadPool& pool,
                                     const std::function<void(size_t bytes)>& packed);
 

@@ -13,12 +13,12 @@ namespace espalier::models {
 namespace {
 
 /// Bytes in the files of what load_decoder_weights() packs: everything but the token embeddings.
-size_t bytes_to_pack(const ModelConfig& config, const WeightFiles& files) {
+size_t bytes_to_pack(const ModelConfig& config, const WeightSource& source) {
   size_t bytes = 0;
   for (const ExpectedTensor& expected : expected_tensors(config)) {
-    bytes += files.tensor(expected).data.size();
+    bytes += source.stored_bytes(expected.name);
   }
-  return bytes - files.tensor(expected_tensors(config).front()).data.size();
+  return bytes - source.stored_bytes(expected_tensors(config).front().name);
 }
 
 }  // namespace
@@ -26,9 +26,9 @@ size_t bytes_to_pack(const ModelConfig& config, const WeightFiles& files) {
 struct Model::Impl {
   ModelConfig config;
   EmbeddingConfig embedding;
-  WeightFiles files;
-  std::optional<engine::TensorView> head;  // (vocab × H), in the map of `files`
-  CausalDecoder decoder;                   // its table of token embeddings is there too
+  std::unique_ptr<const WeightSource> source;
+  std::optional<WeightTensor> head;  // (vocab × H)
+  CausalDecoder decoder;             // its table of token embeddings is there too
   CausalDecoder interlude;
 };
 
@@ -37,24 +37,25 @@ Model Model::load(const std::filesystem::path& folder,
                   std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress) {
   const ModelConfig config = read_model_config(folder);
   EmbeddingConfig embedding = read_embedding_config(folder);
-  WeightFiles files = WeightFiles::open(folder);
-  check_tensors(config, files);
+  std::unique_ptr<const WeightSource> source =
+      std::make_unique<const WeightFiles>(WeightFiles::open(folder));
+  check_tensors(config, *source);
 
-  const ExpectedTensor head_name = head_tensor(config, files);
-  std::optional<engine::TensorView> head;
-  if (!head_name.name.empty()) head = files.tensor(head_name);
+  const ExpectedTensor head_name = head_tensor(config, *source);
+  std::optional<WeightTensor> head;
+  if (!head_name.name.empty()) head = source->tensor(head_name);
 
-  const size_t total = bytes_to_pack(config, files);
+  const size_t total = bytes_to_pack(config, *source);
   size_t done = 0;
   const auto report = [&](size_t bytes) {
     done += bytes;
     if (progress) progress(done, total);
   };
-  DecoderWeights weights = load_decoder_weights(config, files, *gemm, *pool, report);
+  DecoderWeights weights = load_decoder_weights(config, *source, *gemm, *pool, report);
   const auto graph = std::make_shared<const DecoderGraph>(config, std::move(weights));
   return Model(std::unique_ptr<Impl>(new Impl{.config = config,
                                               .embedding = std::move(embedding),
-                                              .files = std::move(files),
+                                              .source = std::move(source),
                                               .head = std::move(head),
                                               .decoder = CausalDecoder(graph, gemm, pool),
                                               .interlude = CausalDecoder(graph, gemm, pool)}));
@@ -89,7 +90,7 @@ float Model::token_logit(std::span<const float> hidden, uint32_t id) const {
     throw std::runtime_error(
         "the model cannot score: its embeddings are untied and it has no lm_head.weight");
   }
-  return head_logit(*impl_->head, hidden, id);
+  return head_logit(impl_->head->view, hidden, id);
 }
 
 MemoryEstimate estimate_memory(const ModelConfig& config, const engine::GemmBackend& gemm,

@@ -92,7 +92,7 @@ void WeightFiles::add_name(size_t file, const std::string& published_name) {
   }
 }
 
-const engine::TensorView& WeightFiles::tensor(const ExpectedTensor& expected) const {
+WeightTensor WeightFiles::tensor(const ExpectedTensor& expected) const {
   const auto found = locations_.find(expected.name);
   if (found == locations_.end()) {
     throw std::runtime_error(files_.size() == 1 ? files_[0].path().string() + ": " + expected.name +
@@ -114,7 +114,7 @@ const engine::TensorView& WeightFiles::tensor(const ExpectedTensor& expected) co
     throw std::runtime_error(describe(expected.name) + ": expected shape " +
                              shape_text(expected.shape) + ", found " + shape_text(tensor.shape));
   }
-  return tensor;
+  return {tensor, nullptr};
 }
 
 std::vector<std::string> WeightFiles::names() const {
@@ -129,11 +129,22 @@ std::string WeightFiles::describe(const std::string& name) const {
   return files_[location.file].path().string() + ": " + location.published_name;
 }
 
-void WeightFiles::release_pages(const std::string& name) const {
+/// Null for a tensor of a dtype that is not read; the name must be there.
+const engine::TensorView* WeightFiles::find(const std::string& name) const {
   const Location& location = locations_.at(name);
   const auto& tensors = files_[location.file].tensors();
   const auto tensor = tensors.find(location.published_name);
-  if (tensor != tensors.end()) files_[location.file].release_pages(tensor->second);
+  return tensor == tensors.end() ? nullptr : &tensor->second;
+}
+
+size_t WeightFiles::stored_bytes(const std::string& name) const {
+  const engine::TensorView* const tensor = find(name);
+  return tensor == nullptr ? 0 : tensor->data.size();
+}
+
+void WeightFiles::release_pages(const std::string& name) const {
+  const engine::TensorView* const tensor = find(name);
+  if (tensor != nullptr) files_[locations_.at(name).file].release_pages(*tensor);
 }
 
 }  // namespace espalier::models

@@ -1,7 +1,7 @@
 // The weights of a model folder by name, in model.safetensors or in the shards that
 // model.safetensors.index.json lists.
 //
-// Names are given without the `model.` prefix, which some checkpoints have and others lack.
+// The `model.` prefix, which some checkpoints have and others lack, is taken off the names.
 //
 // Thread contract: immutable after open(); any number of readers.
 #pragma once
@@ -12,36 +12,24 @@
 #include <vector>
 
 #include "engine/safetensors.h"
+#include "models/weight_source.h"
 
 namespace espalier::models {
 
-/// A tensor that an architecture wants.
-struct ExpectedTensor {
-  std::string name;
-  std::vector<size_t> shape;
-};
-
-class WeightFiles {
+class WeightFiles final : public WeightSource {
  public:
   /// Maps the files. Throws std::runtime_error naming file, key and reason for a folder without
   /// weights, a malformed index, a shard that lacks what the index promises, or a tensor that is
   /// there twice.
   static WeightFiles open(const std::filesystem::path& folder);
 
-  bool contains(const std::string& name) const { return locations_.contains(name); }
-
-  /// The tensor, valid as long as this object. Throws std::runtime_error naming file, tensor,
-  /// expected and found when it is missing, or of another shape or an unsupported dtype.
-  const engine::TensorView& tensor(const ExpectedTensor& expected) const;
-
-  /// The names of all tensors, sorted.
-  std::vector<std::string> names() const;
-
-  /// "FILE: NAME", as the file spells it; the name must be there.
-  std::string describe(const std::string& name) const;
-
-  /// Lets the kernel drop the tensor's pages until it is read again.
-  void release_pages(const std::string& name) const;
+  bool contains(const std::string& name) const override { return locations_.contains(name); }
+  void check(const ExpectedTensor& expected) const override { (void)tensor(expected); }
+  WeightTensor tensor(const ExpectedTensor& expected) const override;
+  std::vector<std::string> names() const override;
+  std::string describe(const std::string& name) const override;
+  size_t stored_bytes(const std::string& name) const override;
+  void release_pages(const std::string& name) const override;
 
  private:
   struct Location {
@@ -53,6 +41,7 @@ class WeightFiles {
   void add_single(const std::filesystem::path& file);
   void add_shards(const std::filesystem::path& index);
   void add_name(size_t file, const std::string& published_name);
+  const engine::TensorView* find(const std::string& name) const;
 
   std::filesystem::path folder_;
   std::vector<engine::SafetensorsFile> files_;

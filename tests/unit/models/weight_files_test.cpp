@@ -134,7 +134,7 @@ TEST(WeightFiles, ShardsAreOneModel) {
             "no error");
   const WeightFiles weights = WeightFiles::open(folder.path());
   EXPECT_THAT(weights.names(), ElementsAre("x", "y"));
-  EXPECT_EQ(weights.tensor({"y", {2, 2}}).elements(), 4U);
+  EXPECT_EQ(weights.tensor({"y", {2, 2}}).view.elements(), 4U);
   EXPECT_THAT(error_of([&] {
                 weights.tensor({"z", {1}});
               }),
