@@ -24,6 +24,7 @@
 #include "server/commands/bench_limits.h"
 #include "server/commands/commands.h"
 #include "server/commands/gemm_choice.h"
+#include "server/commands/model_files.h"
 #include "server/commands/progress_line.h"
 #include "server/commands/runtime.h"
 
@@ -74,7 +75,7 @@ std::vector<std::string> words(const std::string& option, const std::string& lis
 }
 
 /// A model loaded in one format.
-struct LoadedModel {
+struct BenchModel {
   NumberFormat format;
   std::shared_ptr<const engine::GemmBackend> gemm;
   std::unique_ptr<models::Model> model;
@@ -82,7 +83,7 @@ struct LoadedModel {
 
 /// One line of the result: a format and a mode on one batch.
 struct Run {
-  LoadedModel* model;
+  BenchModel* model;
   std::string dedup;
   engine::BatchPlan plan;
   std::vector<double> seconds;
@@ -215,7 +216,7 @@ class Bench {
       : options_(options),
         pool_(std::make_shared<engine::ThreadPool>(options.threads > 0 ? options.threads
                                                                        : engine::usable_cpus())) {
-    const auto folder = model_folder(options);
+    const auto folder = find_only_model(options).folder;
     shapes_ = grid(options, models::read_model_config(folder).max_positions);
     for (const std::string& dtype :
          words("dtype", options.bench_dtypes, {"auto", "f32", "bf16", "int8"})) {
@@ -242,7 +243,7 @@ class Bench {
  private:
   ordered_json machine() const {
     ordered_json kernels;
-    for (const LoadedModel& loaded : models_) kernels.push_back(loaded.gemm->description());
+    for (const BenchModel& loaded : models_) kernels.push_back(loaded.gemm->description());
     return {{"cpu", cpu_model_name()},
             {"instruction_set", engine::isa_description()},
             {"threads", pool_->size()},
@@ -252,7 +253,7 @@ class Bench {
   /// A library's rate is given where it has the format on this CPU.
   ordered_json limits() {
     ordered_json gemm, native, peaks;
-    for (const LoadedModel& loaded : models_) {
+    for (const BenchModel& loaded : models_) {
       const std::string name(name_of(loaded.format));
       progress_.update([&] { return "measuring the limits of " + name; });
       const models::ModelConfig& config = loaded.model->config();
@@ -274,7 +275,7 @@ class Bench {
 
   std::vector<Run> time_shape(const BatchShape& shape) {
     std::vector<Run> runs;
-    for (LoadedModel& loaded : models_) {
+    for (BenchModel& loaded : models_) {
       for (const std::string& dedup :
            words("dedup", options_.bench_dedups, {"trie", "radixmlp", "off"})) {
         runs.push_back({&loaded,
@@ -304,7 +305,7 @@ class Bench {
   std::vector<BatchShape> shapes_;
   ProgressLine progress_;
   std::shared_ptr<engine::ThreadPool> pool_;
-  std::vector<LoadedModel> models_;
+  std::vector<BenchModel> models_;
 };
 
 }  // namespace

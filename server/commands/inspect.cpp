@@ -2,10 +2,13 @@
 
 #include <iostream>
 
+#include "models/model.h"
 #include "server/commands/commands.h"
 #include "server/commands/gemm_choice.h"
+#include "server/commands/model_files.h"
+#include "server/commands/model_limits.h"
 #include "server/commands/progress_line.h"
-#include "server/commands/runtime.h"
+#include "text/tokenizer.h"
 
 namespace espalier::commands {
 namespace {
@@ -38,7 +41,7 @@ void print_prompts(const models::EmbeddingConfig& embedding) {
 }  // namespace
 
 int inspect(const Options& options) {
-  const auto folder = model_folder(options);
+  const auto folder = find_only_model(options).folder;
   const auto config = models::read_model_config(folder);
   const auto embedding = models::read_embedding_config(folder);
   const auto tokenizer = text::Tokenizer::load(folder / "tokenizer.json");

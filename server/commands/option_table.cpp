@@ -58,10 +58,10 @@ CLI::App* OptionTable::subcommand(Command command, const std::string& name,
   commands_[sub] = command;
   option(sub, "config", o_.config,
          "TOML file with these options as keys (max-batch-tokens = 4096)");
-  option(sub, "model", o_.model,
-         "Model folder as published on Hugging Face (config.json, tokenizer.json, "
-         "model.safetensors); "
-         "without it, the bundled espalier-mini");
+  list(sub, "model", o_.models,
+       "Model folder as published on Hugging Face (config.json, tokenizer.json, "
+       "model.safetensors), or NAME=FOLDER to give it a name; serve takes several; "
+       "without it, the bundled espalier-mini");
   option(sub, "log-level", o_.log_level,
          "Least severe messages on stderr: debug, info, warn, error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}));

@@ -20,8 +20,8 @@ namespace espalier::commands {
 enum class Command : uint8_t { kServe, kEmbed, kRerank, kTokenize, kInspect, kBench };
 
 struct Options {
-  std::string config;  // TOML file; empty: none
-  std::string model;   // folder; empty: the bundled model
+  std::string config;               // TOML file; empty: none
+  std::vector<std::string> models;  // [NAME=]folder; none: the bundled model
   std::string dtype = "auto";
   std::string gemm = "auto";
   std::string dedup = "trie";

@@ -1,0 +1,34 @@
+// Where the models are that --model names.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "server/commands/options.h"
+
+namespace espalier::commands {
+
+/// One --model: `NAME=LOCATION`, or the location alone.
+struct ModelReference {
+  std::string alias;     // what clients call it; empty: its own name
+  std::string location;  // a folder; empty: the bundled model
+};
+
+/// The models that the options ask for, at least one. Throws std::runtime_error for two of one
+/// alias.
+std::vector<ModelReference> model_references(const Options& options);
+
+/// A model's files, found on this machine.
+struct ModelFiles {
+  std::filesystem::path folder;
+  std::string name;  // in answers and in GET /v1/models
+};
+
+/// Throws std::runtime_error if there is no such model.
+ModelFiles find_model(const ModelReference& reference);
+
+/// The same for commands that use one model.
+ModelFiles find_only_model(const Options& options);
+
+}  // namespace espalier::commands
