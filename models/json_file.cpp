@@ -97,6 +97,12 @@ const json& JsonObject::at(std::string_view key) const {
   return *found;
 }
 
+std::vector<std::string> JsonObject::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : value_->items()) keys.push_back(key);
+  return keys;
+}
+
 std::optional<JsonObject> JsonObject::object(std::string_view key) const {
   if (!has(key)) return std::nullopt;
   return JsonObject(at(key), where_ + ": " + std::string(key));
@@ -115,6 +121,10 @@ size_t JsonObject::size(std::string_view key, size_t max) const {
 
 size_t JsonObject::size(std::string_view key, size_t max, size_t fallback) const {
   return has(key) ? size(key, max) : fallback;
+}
+
+size_t JsonObject::count(std::string_view key, size_t max, size_t fallback) const {
+  return has(key) && at(key) == 0 ? 0 : size(key, max, fallback);
 }
 
 bool JsonObject::boolean(std::string_view key, bool fallback) const {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace espalier::models {
 
@@ -38,12 +39,16 @@ class JsonObject {
   bool is_null(std::string_view key) const;
   /// The member itself; the key must be there.
   const nlohmann::json& at(std::string_view key) const;
+  /// The names of all members, in order, those that are null too.
+  std::vector<std::string> keys() const;
   /// The member as an object, if there is one.
   std::optional<JsonObject> object(std::string_view key) const;
 
   /// An integer in [1, max].
   size_t size(std::string_view key, size_t max) const;
   size_t size(std::string_view key, size_t max, size_t fallback) const;
+  /// The same in [0, max].
+  size_t count(std::string_view key, size_t max, size_t fallback) const;
   bool boolean(std::string_view key, bool fallback) const;
   /// A finite number.
   std::optional<double> number(std::string_view key) const;

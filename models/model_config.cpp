@@ -1,15 +1,18 @@
 #include "models/model_config.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-#include <string_view>
 
+#include "models/config_keys.h"
+#include "models/families/family.h"
 #include "models/json_file.h"
+#include "models/rope_config.h"
 
 namespace espalier::models {
 namespace {
 
+using engine::ActivationFunction;
 using nlohmann::json;
 
 // Far above every published model, low enough that no product of two of them overflows.
@@ -18,62 +21,83 @@ constexpr size_t kMaxWidth = size_t{1} << 20;
 constexpr size_t kMaxHeads = 4096;
 constexpr size_t kMaxHeadDim = 4096;
 constexpr size_t kMaxVocabulary = size_t{1} << 26;
-constexpr size_t kMaxPositions = size_t{1} << 22;
 
-void read_identity(const JsonObject& object, ModelConfig& config) {
-  if (!object.has("model_type")) object.fail("model_type", "is missing; supported: qwen3");
-  config.model_type = object.text("model_type", "");
-  if (config.model_type != "qwen3") {
-    object.fail("model_type", excerpt(config.model_type) + " is not supported; supported: qwen3");
+const Family& read_family(const JsonObject& object) {
+  const std::string model_type = object.text("model_type", "");
+  const Family* const family = find_family(model_type);
+  if (family == nullptr) {
+    object.fail("model_type", (object.has("model_type") ? excerpt(model_type) + " is not supported"
+                                                        : std::string("is missing")) +
+                                  "; supported: " + family_names());
   }
-  config.torch_dtype = object.text("torch_dtype", object.text("dtype", ""));
-  if (!object.has("architectures")) return;
+  return *family;
+}
+
+/// The first of `architectures`: the class that the checkpoint was saved from.
+std::string read_architecture(const JsonObject& object, const Family& family) {
+  if (!object.has("architectures")) return {};
   const json& architectures = object.at("architectures");
   if (!architectures.is_array() || (!architectures.empty() && !architectures[0].is_string())) {
     object.fail("architectures", "expected an array of strings, found " + excerpt(architectures));
   }
-  if (architectures.empty()) return;
-  config.architecture = architectures[0].get<std::string>();
-  if (config.architecture != "Qwen3ForCausalLM" && config.architecture != "Qwen3Model") {
-    object.fail("architectures", excerpt(config.architecture) +
-                                     " is not supported; supported: Qwen3ForCausalLM, Qwen3Model "
-                                     "(rerankers score by the logits of \"yes\" and \"no\", not by "
-                                     "a classification head)");
+  if (architectures.empty()) return {};
+  const auto found = architectures[0].get<std::string>();
+  std::string supported;
+  for (const char* suffix : {"ForCausalLM", "Model", "ForSequenceClassification"}) {
+    const std::string name = std::string(family.class_prefix) + suffix;
+    if (found == name) return found;
+    supported += (supported.empty() ? "" : ", ") + name;
   }
+  object.fail("architectures", excerpt(found) + " is not supported; supported for model_type " +
+                                   std::string(family.model_type) + ": " + supported);
 }
 
-void refuse_sliding_window(const JsonObject& object) {
-  // An absent sliding_window means 4096 to Hugging Face's Qwen3Config; an explicit null means none.
-  if (object.boolean("use_sliding_window", false) && !object.is_null("sliding_window")) {
-    object.fail("use_sliding_window",
-                "sliding-window attention is not supported; every layer must see all positions");
+size_t read_head_dim(const JsonObject& object, const Family& family, const ModelConfig& config) {
+  size_t head_dim = family.default_head_dim;
+  if (object.has("head_dim")) {
+    head_dim = object.size("head_dim", kMaxHeadDim);
+  } else if (head_dim == 0) {
+    if (config.hidden_size % config.query_heads != 0) {
+      object.fail("head_dim",
+                  "is missing, and hidden_size is not a multiple of num_attention_heads");
+    }
+    head_dim = config.hidden_size / config.query_heads;
   }
+  if (head_dim % 2 != 0 || head_dim > kMaxHeadDim) {
+    object.fail("head_dim", std::to_string(head_dim) +
+                                " is not supported; rotary embedding needs an even one up to " +
+                                std::to_string(kMaxHeadDim));
+  }
+  return head_dim;
 }
 
-/// Whatever changes results and is not implemented.
-void refuse_unsupported(const JsonObject& object) {
-  if (object.text("hidden_act", "silu") != "silu") {
-    object.fail("hidden_act", excerpt(object.at("hidden_act")) + " is not supported; needs silu");
+void read_sizes(const JsonObject& object, const Family& family, ModelConfig& config) {
+  config.layers = object.size("num_hidden_layers", kMaxLayers);
+  config.hidden_size = object.size("hidden_size", kMaxWidth);
+  config.intermediate_size = object.size("intermediate_size", kMaxWidth);
+  config.query_heads = object.size("num_attention_heads", kMaxHeads);
+  const bool defaulted = family.default_kv_heads != 0 && !object.is_null("num_key_value_heads");
+  config.kv_heads = object.size("num_key_value_heads", kMaxHeads,
+                                defaulted ? family.default_kv_heads : config.query_heads);
+  config.vocab_size = object.size("vocab_size", kMaxVocabulary);
+  if (config.query_heads % config.kv_heads != 0) {
+    object.fail("num_attention_heads", std::to_string(config.query_heads) +
+                                           " is not a multiple of num_key_value_heads, " +
+                                           std::to_string(config.kv_heads));
   }
-  if (object.boolean("attention_bias", false)) {
-    object.fail("attention_bias", "biases in attention are not supported");
+  config.head_dim = read_head_dim(object, family, config);
+}
+
+ActivationFunction read_activation(const JsonObject& object) {
+  const std::string name = object.text("hidden_act", "silu");
+  if (name == "silu" || name == "swish") return ActivationFunction::kSilu;
+  if (name == "gelu") return ActivationFunction::kGelu;
+  if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast") {
+    return ActivationFunction::kGeluTanh;
   }
-  if (object.has("quantization_config")) {
-    object.fail("quantization_config",
-                "quantised checkpoints are not supported; weights must be BF16, F16 or F32");
-  }
-  if (!object.boolean("is_causal", true)) {
-    object.fail("is_causal",
-                "bidirectional attention is not supported: prefixes cannot be shared in it");
-  }
-  if (object.boolean("use_bidirectional_attention", false)) {
-    object.fail("use_bidirectional_attention",
-                "bidirectional attention is not supported: prefixes cannot be shared in it");
-  }
-  if (object.has("auto_map")) {
-    object.fail("auto_map", "models with code of their own (trust_remote_code) are not supported");
-  }
-  refuse_sliding_window(object);
+  object.fail("hidden_act", excerpt(name) +
+                                " is not supported; supported: silu, swish, gelu, "
+                                "gelu_pytorch_tanh, gelu_new, gelu_fast");
 }
 
 void check_layer_types(const JsonObject& object, size_t layers) {
@@ -84,69 +108,12 @@ void check_layer_types(const JsonObject& object, size_t layers) {
                                    std::to_string(layers) + " strings, found " + excerpt(types));
   }
   for (const json& type : types) {
-    if (type != "full_attention") {
-      object.fail("layer_types", excerpt(type) + " is not supported; supported: full_attention");
+    if (type != "full_attention" && type != "sliding_attention") {
+      object.fail("layer_types", excerpt(type) +
+                                     " is not supported; supported: full_attention, and "
+                                     "sliding_attention for inputs that fit its window");
     }
   }
-}
-
-void read_sizes(const JsonObject& object, ModelConfig& config) {
-  config.layers = object.size("num_hidden_layers", kMaxLayers);
-  config.hidden_size = object.size("hidden_size", kMaxWidth);
-  config.intermediate_size = object.size("intermediate_size", kMaxWidth);
-  config.query_heads = object.size("num_attention_heads", kMaxHeads);
-  config.kv_heads = object.size("num_key_value_heads", kMaxHeads);
-  config.vocab_size = object.size("vocab_size", kMaxVocabulary);
-  config.max_positions = object.size("max_position_embeddings", kMaxPositions);
-  if (config.query_heads % config.kv_heads != 0) {
-    object.fail("num_attention_heads", std::to_string(config.query_heads) +
-                                           " is not a multiple of num_key_value_heads, " +
-                                           std::to_string(config.kv_heads));
-  }
-  if (object.has("head_dim")) {
-    config.head_dim = object.size("head_dim", kMaxHeadDim);
-  } else if (config.hidden_size % config.query_heads == 0) {
-    config.head_dim = config.hidden_size / config.query_heads;
-  } else {
-    object.fail("head_dim", "is missing, and hidden_size is not a multiple of num_attention_heads");
-  }
-  if (config.head_dim % 2 != 0 || config.head_dim > kMaxHeadDim) {
-    object.fail("head_dim", std::to_string(config.head_dim) +
-                                " is not supported; rotary embedding needs an even one up to " +
-                                std::to_string(kMaxHeadDim));
-  }
-}
-
-/// Refuses whatever is not plain rotary embedding over the whole head, in `rope` (rope_scaling, or
-/// rope_parameters of newer configs).
-void refuse_rope_variants(const JsonObject& rope) {
-  const std::string type = rope.text("rope_type", rope.text("type", ""));
-  if (type != "default") {
-    rope.fail("rope_type", type.empty() ? "is missing; supported: default"
-                                        : excerpt(type) + " is not supported; supported: default");
-  }
-}
-
-double read_rope_theta(const JsonObject& config) {
-  std::optional<double> theta;
-  const auto read_from = [&](const JsonObject& object) {
-    if (object.number("partial_rotary_factor").value_or(1.0) != 1.0) {
-      object.fail("partial_rotary_factor", "is not supported unless 1: heads are rotated whole");
-    }
-    const std::optional<double> value = object.number("rope_theta");
-    if (!value) return;
-    if (*value <= 0) object.fail("rope_theta", "must be positive");
-    if (theta && *theta != *value) object.fail("rope_theta", "contradicts another rope_theta");
-    theta = value;
-  };
-  read_from(config);
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    const std::optional<JsonObject> rope = config.object(key);
-    if (!rope) continue;
-    refuse_rope_variants(*rope);
-    read_from(*rope);
-  }
-  return theta.value_or(10000.0);
 }
 
 float read_rms_norm_eps(const JsonObject& object) {
@@ -164,15 +131,34 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
   const json root = read_json_file(file);
   const JsonObject object(root, file.string());
+  const Family& family = read_family(object);
+  // First: what refuses a model as a whole explains more than what is odd about its sizes.
+  refuse_keys_that_change_results(object);
   ModelConfig config;
-  read_identity(object, config);
-  refuse_unsupported(object);
-  read_sizes(object, config);
-  check_layer_types(object, config.layers);
-  config.rope_theta = read_rope_theta(object);
+  config.model_type = family.model_type;
+  config.architecture = read_architecture(object, family);
+  config.torch_dtype = object.text("torch_dtype", object.text("dtype", ""));
+  config.qk_norm = family.qk_norm;
+  config.qkv_bias = family.qkv_bias;
+  read_sizes(object, family, config);
+  config.activation = read_activation(object);
   config.rms_norm_eps = read_rms_norm_eps(object);
   config.tied_embeddings = object.boolean("tie_word_embeddings", false);
+  read_rope(object, config);
+  check_layer_types(object, config.layers);
+  family.read(object, config);
+  config.max_positions = config.rope_positions;
+  if (config.sliding_window != 0) {
+    config.max_positions = std::min(config.max_positions, config.sliding_window);
+  }
   return config;
+}
+
+std::string limit_of_positions(const ModelConfig& config) {
+  if (config.max_positions == config.sliding_window) {
+    return "sliding_window, within which attention is full; longer inputs are not supported";
+  }
+  return "max_position_embeddings";
 }
 
 }  // namespace espalier::models

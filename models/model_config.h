@@ -10,11 +10,14 @@
 #include <map>
 #include <string>
 
+#include "engine/activation_function.h"
+#include "engine/rope_frequencies.h"
+
 namespace espalier::models {
 
 /// config.json of a causal decoder.
 struct ModelConfig {
-  std::string model_type;    // "qwen3"
+  std::string model_type;    // its family: see models/families/family.h
   std::string architecture;  // first of `architectures`, may be empty
   std::string torch_dtype;   // as published, for display
   size_t layers = 0;
@@ -24,12 +27,28 @@ struct ModelConfig {
   size_t kv_heads = 0;
   size_t head_dim = 0;
   size_t vocab_size = 0;  // rows of the embedding table that config.json promises
-  size_t max_positions = 0;
   float rms_norm_eps = 1e-6F;
-  double rope_theta = 10000.0;
   bool tied_embeddings = false;
+
+  // Positions that an input may have: the least of the next two.
+  size_t max_positions = 0;
+  size_t rope_positions = 0;  // that rotary embedding is meant for, as trained or stretched
+  size_t sliding_window = 0;  // tokens that a token sees in some layer, itself among them; 0: all.
+                              // Inputs that fit are computed as without a window.
+  double rope_theta = 10000.0;
+  engine::RopeScaling rope_scaling;
+
+  // What families differ in.
+  bool qk_norm = false;      // RMSNorm of each head of queries and keys
+  bool qkv_bias = false;     // biases of the products of attention,
+  bool output_bias = false;  // of what follows it,
+  bool mlp_bias = false;     // and of all three of the MLP
+  engine::ActivationFunction activation = engine::ActivationFunction::kSilu;
 };
 ModelConfig read_model_config(const std::filesystem::path& folder);
+
+/// Why inputs may have max_positions tokens: "max_position_embeddings" or "sliding_window, …".
+std::string limit_of_positions(const ModelConfig& config);
 
 /// How hidden states become embeddings.
 struct EmbeddingConfig {
