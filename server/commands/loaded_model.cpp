@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
+#include <utility>
 
 #include "models/pass_flops.h"
 #include "server/commands/progress_line.h"
@@ -37,8 +38,8 @@ scheduler::PassCosts pass_costs(const models::ModelConfig& config) {
 }
 
 /// --default-prompt-name, or the model's own.
-std::string default_prompt_name(const Options& options, const models::EmbeddingConfig& embedding) {
-  const std::string& name = options.default_prompt_name;
+std::string default_prompt_name(const ModelOptions& own, const models::EmbeddingConfig& embedding) {
+  const std::string& name = own.default_prompt_name;
   if (name.empty()) return embedding.default_prompt_name;
   if (embedding.prompts.contains(name)) return name;
   std::string names;
@@ -56,10 +57,11 @@ double relevance_logit(const models::Model& model, uint32_t yes, uint32_t no,
 
 }  // namespace
 
-LoadedModel::LoadedModel(const ModelFiles& files, const Options& options,
+LoadedModel::LoadedModel(const ModelFiles& files, ModelOptions own, const Options& options,
                          std::shared_ptr<const engine::GemmBackend> gemm,
                          std::shared_ptr<engine::ThreadPool> pool)
     : name_(files.name),
+      own_(std::move(own)),
       gemm_(std::move(gemm)),
       tokenizer_(std::make_unique<const text::Tokenizer>(
           text::Tokenizer::load(files.folder / "tokenizer.json"))),
@@ -83,7 +85,7 @@ server::ServedModel LoadedModel::served(const Options& options, size_t scheduler
   served.max_input_tokens = input_tokens_max_;
   served.request_timeout = std::chrono::seconds(options.request_timeout);
   served.prompts = model_->embedding().prompts;
-  served.default_prompt_name = default_prompt_name(options, model_->embedding());
+  served.default_prompt_name = default_prompt_name(own_, model_->embedding());
   served.dtype = engine::name_of(gemm_->format());
   served.embed = [model = model_.get()](std::span<const float> hidden,
                                         std::optional<size_t> dimensions,

@@ -11,6 +11,7 @@
 #include "scheduler/scheduler.h"
 #include "server/commands/model_files.h"
 #include "server/commands/model_limits.h"
+#include "server/commands/model_options.h"
 #include "server/commands/options.h"
 #include "server/service/served_model.h"
 #include "text/tokenizer.h"
@@ -19,8 +20,9 @@ namespace espalier::commands {
 
 class LoadedModel {
  public:
-  /// Loads the model with progress on stderr. Throws std::runtime_error.
-  LoadedModel(const ModelFiles& files, const Options& options,
+  /// Loads the model with progress on stderr: `own` is what the options say of this one. Throws
+  /// std::runtime_error.
+  LoadedModel(const ModelFiles& files, ModelOptions own, const Options& options,
               std::shared_ptr<const engine::GemmBackend> gemm,
               std::shared_ptr<engine::ThreadPool> pool);
 
@@ -37,6 +39,7 @@ class LoadedModel {
   void add_reranking(server::ServedModel& served) const;
 
   std::string name_;
+  ModelOptions own_;
   std::shared_ptr<const engine::GemmBackend> gemm_;
   std::unique_ptr<const text::Tokenizer> tokenizer_;
   std::unique_ptr<models::Model> model_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "server/commands/bundled_model.h"
 
@@ -59,6 +60,27 @@ ModelFiles find_model(const ModelReference& reference) {
   }
   const std::string name = reference.alias.empty() ? folder.filename().string() : reference.alias;
   return {std::move(folder), name};
+}
+
+std::vector<ModelFiles> find_models(const Options& options) {
+  std::vector<ModelFiles> models;
+  for (const ModelReference& reference : model_references(options)) {
+    ModelFiles files = find_model(reference);
+    const auto same = [&](const ModelFiles& other) { return other.name == files.name; };
+    if (std::ranges::any_of(models, same)) {
+      throw std::runtime_error("--model " + reference.location + ": another model is called " +
+                               files.name +
+                               ", too; name one of them by --model NAME=" + reference.location);
+    }
+    models.push_back(std::move(files));
+  }
+  return models;
+}
+
+std::vector<std::string> names_of(const std::vector<ModelFiles>& models) {
+  std::vector<std::string> names;
+  for (const ModelFiles& model : models) names.push_back(model.name);
+  return names;
 }
 
 ModelFiles find_only_model(const Options& options) {

@@ -28,7 +28,13 @@ struct ModelFiles {
 /// Throws std::runtime_error if there is no such model.
 ModelFiles find_model(const ModelReference& reference);
 
-/// The same for commands that use one model.
+/// All models that the options ask for, in their order. Throws std::runtime_error, too, for two of
+/// one name.
+std::vector<ModelFiles> find_models(const Options& options);
+
+std::vector<std::string> names_of(const std::vector<ModelFiles>& models);
+
+/// find_model() for commands that use one model.
 ModelFiles find_only_model(const Options& options);
 
 }  // namespace espalier::commands

@@ -96,6 +96,12 @@ void OptionTable::list(CLI::App* sub, const std::string& name, std::vector<std::
           ->allow_extra_args(false);
 }
 
+/// An option of one model, see model_options.h.
+void OptionTable::per_model(CLI::App* sub, const std::string& name,
+                            std::vector<std::string>& values, const std::string& description) {
+  list(sub, name, values, description + "; with several models NAME=VALUE for each that gets one");
+}
+
 void OptionTable::flag(CLI::App* sub, const std::string& name, bool& value,
                        const std::string& description) {
   tables_[sub][name] = sub->add_flag(
@@ -141,9 +147,10 @@ void OptionTable::add_serve() {
   option(sub, "port", o_.port, "TCP port to listen on; 0: any free one")
       ->check(CLI::Range(0, 65535));
   add_engine_options(sub);
-  option(sub, "default-prompt-name", o_.default_prompt_name,
-         "Prompt of the model to put before texts of requests that name none (`espalier inspect` "
-         "lists them); none: the model's own default, usually none");
+  per_model(
+      sub, "default-prompt-name", o_.default_prompt_names,
+      "Prompt of the model to put before texts of requests that name none (`espalier inspect` "
+      "lists them); none: the model's own default, usually none");
   add_transport_options(sub);
   list(sub, "api-key", o_.api_keys,
        "Serve only requests with `Authorization: Bearer KEY`; may be given several times. Other "

@@ -40,6 +40,8 @@ class OptionTable {
                       const std::string& description);
   void list(CLI::App* sub, const std::string& name, std::vector<std::string>& values,
             const std::string& description);
+  void per_model(CLI::App* sub, const std::string& name, std::vector<std::string>& values,
+                 const std::string& description);
   void flag(CLI::App* sub, const std::string& name, bool& value, const std::string& description);
   void add_compute_options(CLI::App* sub);
   void add_engine_options(CLI::App* sub);

@@ -8,13 +8,20 @@
 namespace espalier::commands {
 namespace {
 
-void take(CLI::Option& option, const std::string& value, const std::string& source) {
-  if (option.count() > 0) return;
+std::string joined(const std::vector<std::string>& values) {
+  std::string text;
+  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
+  return text;
+}
+
+void take(CLI::Option& option, const std::vector<std::string>& values, const std::string& source) {
+  if (option.count() > 0 || values.empty()) return;
   try {
-    option.add_result(value);
+    for (const std::string& value : values) option.add_result(value);
     option.run_callback();
   } catch (const CLI::Error& error) {
-    throw UsageError(source + " is set to '" + value + "', which is refused: " + error.what());
+    throw UsageError(source + " is set to '" + joined(values) +
+                     "', which is refused: " + error.what());
   }
 }
 
@@ -22,7 +29,7 @@ void take_environment(const std::string& name, CLI::Option& option,
                       const Environment& environment) {
   const std::string variable = environment_name(name);
   const char* value = environment(variable.c_str());
-  if (value != nullptr && *value != '\0') take(option, value, "environment variable " + variable);
+  if (value != nullptr && *value != '\0') take(option, {value}, "environment variable " + variable);
 }
 
 /// Fills the chosen command's options that no flag has set from `environment`, then from the file,
@@ -30,7 +37,7 @@ void take_environment(const std::string& name, CLI::Option& option,
 void merge(OptionTable& options, const std::string& file, const Environment& environment) {
   auto& table = options.table();
   take_environment("config", *table.at("config"), environment);
-  std::map<std::string, std::string> file_values;
+  std::map<std::string, std::vector<std::string>> file_values;
   if (!file.empty()) file_values = read_options_file(file, options.names());
   for (auto& [name, option] : table) {
     if (name != "config") take_environment(name, *option, environment);

@@ -33,8 +33,8 @@ struct Options {
   size_t max_input_tokens = 0;  // 0: the model's, at most 8 192
 
   // serve
-  std::string default_prompt_name;    // empty: the model's
-  std::vector<std::string> api_keys;  // none of these three: everyone is served
+  std::vector<std::string> default_prompt_names;  // [NAME=]PROMPT, see model_options.h
+  std::vector<std::string> api_keys;              // none of these three: everyone is served
   std::vector<std::string> admin_keys;
   std::string api_key_file;
   bool share_across_keys = false;

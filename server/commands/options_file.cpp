@@ -15,13 +15,14 @@ std::string scalar_text(const std::string& file, const std::string& name, const 
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return std::to_string(number->get());
   if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-  throw UsageError(file + ": `" + name + "` must be a string, an integer, true or false");
+  throw UsageError(file + ": `" + name +
+                   "` must be a string, an integer, true or false, or an array of them");
 }
 
 }  // namespace
 
-std::map<std::string, std::string> read_options_file(const std::string& file,
-                                                     const std::set<std::string>& known) {
+std::map<std::string, std::vector<std::string>> read_options_file(
+    const std::string& file, const std::set<std::string>& known) {
   toml::table table;
   try {
     table = toml::parse_file(file);
@@ -30,14 +31,19 @@ std::map<std::string, std::string> read_options_file(const std::string& file,
     throw UsageError(file + (begin.line > 0 ? ", line " + std::to_string(begin.line) : "") + ": " +
                      std::string(error.description()));
   }
-  std::map<std::string, std::string> values;
+  std::map<std::string, std::vector<std::string>> values;
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
     if (!known.contains(name)) {
       throw UsageError(file + ": unknown key `" + name +
                        "`; the keys are the options' names: " + listed(known));
     }
-    values[name] = scalar_text(file, name, node);
+    std::vector<std::string>& texts = values[name];
+    if (const auto* array = node.as_array()) {
+      for (const toml::node& element : *array) texts.push_back(scalar_text(file, name, element));
+    } else {
+      texts.push_back(scalar_text(file, name, node));
+    }
   }
   return values;
 }

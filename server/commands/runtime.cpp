@@ -63,8 +63,11 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
                                                                      : engine::usable_cpus())) {
   spdlog::info("kernels: {}; compute threads: {}", gemm_->description(), pool_->size());
   std::vector<scheduler::ModelPasses> passes;
-  for (const ModelReference& reference : model_references(options)) {
-    models_.push_back(std::make_unique<LoadedModel>(find_model(reference), options, gemm_, pool_));
+  const std::vector<ModelFiles> files = find_models(options);
+  const std::vector<ModelOptions> own = model_options(options, names_of(files));
+  for (size_t model = 0; model < files.size(); ++model) {
+    models_.push_back(
+        std::make_unique<LoadedModel>(files[model], own[model], options, gemm_, pool_));
     passes.push_back(models_.back()->passes());
   }
   scheduler_ =

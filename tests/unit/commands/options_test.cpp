@@ -215,6 +215,27 @@ TEST_F(OptionsTest, OriginsAreAList) {
   EXPECT_EQ(parse({"serve", "--cors-origin", two[0]}).options.cors_origins.size(), 1U);
 }
 
+TEST_F(OptionsTest, ModelsComeFromFlagsEnvironmentAndFile) {
+  const std::vector<std::string> two = {"a=/x", "b=/y"};
+  EXPECT_EQ(parse({"serve", "--model", "a=/x", "--model", "b=/y"}).options.models, two);
+  write_file("model = [\"a=/x\", \"b=/y\"]\n");
+  EXPECT_EQ(parse({"serve", "--config", file_}).options.models, two);
+  write_file("model = \"/z\"\n");
+  EXPECT_EQ(parse({"serve", "--config", file_}).options.models, std::vector<std::string>{"/z"});
+  environment_["ESPALIER_MODEL"] = "a=/x,b=/y";
+  EXPECT_EQ(parse({"serve", "--config", file_}).options.models, two);
+  EXPECT_EQ(parse({"serve", "--model", "/w"}).options.models, std::vector<std::string>{"/w"});
+}
+
+TEST_F(OptionsTest, AnArrayIsForOptionsThatAreLists) {
+  write_file("port = [1001, 1002]\n");
+  const auto line = parse({"serve", "--config", file_});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, AllOf(HasSubstr("`port`"), HasSubstr("1001, 1002")));
+  write_file("model = [[\"a\"]]\n");
+  EXPECT_THAT(parse({"serve", "--config", file_}).text, HasSubstr("an array of them"));
+}
+
 TEST_F(OptionsTest, UnknownOptionsAreNamedAndTheirValuesAreNot) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"serve", "--api-kee", "sk-secret"},
