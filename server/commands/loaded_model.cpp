@@ -81,6 +81,7 @@ server::ServedModel LoadedModel::served(const Options& options, size_t scheduler
   served.scheduler_index = scheduler_index;
   served.tokenizer = tokenizer_.get();
   served.hidden_size = model_->config().hidden_size;
+  served.embedding_size = served.hidden_size;
   served.vocab_size = model_->config().vocab_size;
   served.max_input_tokens = input_tokens_max_;
   served.request_timeout = std::chrono::seconds(options.request_timeout);
@@ -98,13 +99,13 @@ server::ServedModel LoadedModel::served(const Options& options, size_t scheduler
 
 void LoadedModel::add_reranking(server::ServedModel& served) const {
   if (!model_->has_head()) {
-    spdlog::info("this model cannot rerank: it has no lm_head.weight");
+    served.cannot_rerank = "it has no lm_head.weight";
     return;
   }
   const auto yes = tokenizer_->token_id("yes");
   const auto no = tokenizer_->token_id("no");
   if (!yes || !no || std::max(*yes, *no) >= served.vocab_size) {
-    spdlog::info("this model cannot rerank: it has no tokens `yes` and `no`");
+    served.cannot_rerank = "it has no tokens `yes` and `no`";
     return;
   }
   try {
@@ -114,7 +115,7 @@ void LoadedModel::add_reranking(server::ServedModel& served) const {
       throw std::runtime_error("its embedding table lacks a token of the template");
     }
   } catch (const std::runtime_error& error) {
-    spdlog::info("this model cannot rerank: {}", error.what());
+    served.cannot_rerank = error.what();
     served.rerank_prompt.reset();
     return;
   }

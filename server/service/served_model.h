@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -18,18 +19,29 @@
 
 namespace espalier::server {
 
+/// What a model was trained for: of several that can do a job, the one made for it does.
+enum class ModelPurpose : uint8_t { kEmbedding, kReranking, kBoth };
+
 struct ServedModel {
-  std::string name;   // in answers and in GET /v1/models
-  std::string dtype;  // of the matrix products: "f32", "bf16", "int8"
+  std::string name;  // in answers and in GET /v1/models
+  ModelPurpose purpose = ModelPurpose::kBoth;
+  std::string cannot_embed;   // why not, and what to do about it; empty: it can
+  std::string cannot_rerank;  // likewise
+  std::string dtype;          // of the matrix products: "f32", "bf16", "int8"
   std::string pooling = "last_token";
   size_t scheduler_index = 0;  // Submission::model
   const text::Tokenizer* tokenizer = nullptr;
-  size_t hidden_size = 0;                      // H: the longest embedding
-  size_t vocab_size = 0;                       // token ids that a client sends must be below it
-  size_t max_input_tokens = 0;                 // of one input, special tokens included
-  std::chrono::seconds request_timeout{0};     // then 504; 0: automatic, see request_deadline.h
+  size_t hidden_size = 0;                   // H: values of a hidden state
+  size_t embedding_size = 0;                // E: of the longest embedding; H without Dense
+  std::vector<size_t> dimensions;           // that embeddings may be cut to; empty: all of 1 … E
+  size_t vocab_size = 0;                    // token ids that a client sends must be below it
+  size_t max_input_tokens = 0;              // of one input, special tokens included
+  std::chrono::seconds request_timeout{0};  // then 504; 0: automatic, see request_deadline.h
   std::map<std::string, std::string> prompts;  // by prompt_name
   std::string default_prompt_name;             // empty: none
+
+  bool can_embed() const { return cannot_embed.empty(); }
+  bool can_rerank() const { return cannot_rerank.empty(); }
 
   /// Hidden state (H) → embedding: cut to `dimensions`, then normalised (L2) if `normalize`;
   /// absent: all of them, and as the model says.
@@ -37,7 +49,7 @@ struct ServedModel {
                                    std::optional<bool> normalize)>
       embed;
 
-  /// Absent when the model's tokenizer has no "yes" and "no", or no chat tokens: it cannot rerank.
+  /// Set when the model reranks by a template; absent when it cannot, or ranks by similarity.
   std::optional<text::RerankPrompt> rerank_prompt;
   /// Hidden state (H) → logit of relevance; its sigmoid is P(yes).
   std::function<double(std::span<const float> hidden)> relevance_logit;

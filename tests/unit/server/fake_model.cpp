@@ -57,6 +57,7 @@ ServedModel fake_served_model() {
   model.name = "fake";
   model.tokenizer = &mini_tokenizer();
   model.hidden_size = FakeForwardPass::kHiddenSize;
+  model.embedding_size = FakeForwardPass::kHiddenSize;
   model.vocab_size = 8192;
   model.max_input_tokens = 128;
   model.prompts = {{"query", "Instruct: find it\nQuery:"}, {"document", ""}};
