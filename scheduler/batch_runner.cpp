@@ -40,33 +40,66 @@ void fulfil(const Batch& batch, size_t s, engine::ConstMatView states) {
   }
 }
 
-}  // namespace
+/// Which of the states of plan.wanted_rows is that of `row`.
+size_t state_of(const engine::BatchPlan& plan, uint32_t row) {
+  const auto at = std::lower_bound(plan.wanted_rows.begin(), plan.wanted_rows.end(), row);
+  return static_cast<size_t>(at - plan.wanted_rows.begin());
+}
 
-HiddenStates copy_hidden_states(const engine::BatchPlan& plan, engine::ConstMatView states,
-                                size_t s, WantedRows wanted) {
-  const auto state_of = [&](uint32_t row) {
-    const auto at = std::lower_bound(plan.wanted_rows.begin(), plan.wanted_rows.end(), row);
-    return static_cast<size_t>(at - plan.wanted_rows.begin());
-  };
-  const engine::SequenceEnd end = plan.ends[s];
-  if (wanted == WantedRows::kLast) {
-    const std::span<const float> row = states.row(state_of(end.row));
-    return {row.begin(), row.end()};
-  }
-  HiddenStates result((plan.positions[end.row] + size_t{1}) * states.cols);
+/// Calls `visit(position, state)` for each token of the sequence that ends at `end`, from its last
+/// to its first. All of its rows must be wanted.
+template <typename Visit>
+void for_each_state(const engine::BatchPlan& plan, engine::ConstMatView states,
+                    engine::SequenceEnd end, const Visit& visit) {
   uint32_t rows_end = end.row + 1;
   for (uint32_t n = end.node; n != engine::kNoParent; n = plan.nodes[n].parent) {
     const engine::TrieNode& node = plan.nodes[n];
     // All rows of the path are wanted, so those of one node follow one another in `states` too.
-    const size_t first = state_of(node.begin);
-    const uint32_t count = std::min(rows_end, node.end) - node.begin;
-    for (uint32_t i = 0; i < count; ++i) {
-      const std::span<const float> row = states.row(first + i);
-      std::copy(row.begin(), row.end(), result.begin() + (node.position + i) * states.cols);
+    const size_t first = state_of(plan, node.begin);
+    for (uint32_t i = std::min(rows_end, node.end) - node.begin; i-- > 0;) {
+      visit(size_t{node.position} + i, states.row(first + i));
     }
     rows_end = UINT32_MAX;
   }
+}
+
+size_t tokens_of(const engine::BatchPlan& plan, engine::SequenceEnd end) {
+  return plan.positions[end.row] + size_t{1};
+}
+
+HiddenStates copy_path(const engine::BatchPlan& plan, engine::ConstMatView states,
+                       engine::SequenceEnd end) {
+  HiddenStates result(tokens_of(plan, end) * states.cols);
+  for_each_state(plan, states, end, [&](size_t position, std::span<const float> state) {
+    std::copy(state.begin(), state.end(), result.begin() + position * states.cols);
+  });
   return result;
+}
+
+HiddenStates mean_of_path(const engine::BatchPlan& plan, engine::ConstMatView states,
+                          engine::SequenceEnd end) {
+  std::vector<double> sums(states.cols);
+  for_each_state(plan, states, end, [&](size_t /*position*/, std::span<const float> state) {
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += state[i];
+  });
+  const auto tokens = static_cast<double>(tokens_of(plan, end));
+  HiddenStates mean(states.cols);
+  for (size_t i = 0; i < sums.size(); ++i) mean[i] = static_cast<float>(sums[i] / tokens);
+  return mean;
+}
+
+}  // namespace
+
+HiddenStates copy_hidden_states(const engine::BatchPlan& plan, engine::ConstMatView states,
+                                size_t s, WantedRows wanted) {
+  const engine::SequenceEnd end = plan.ends[s];
+  if (!wants_every_row(wanted)) {
+    const uint32_t row = wanted == WantedRows::kLast ? end.row : first_row(plan, s);
+    const std::span<const float> state = states.row(state_of(plan, row));
+    return {state.begin(), state.end()};
+  }
+  return wanted == WantedRows::kMean ? mean_of_path(plan, states, end)
+                                     : copy_path(plan, states, end);
 }
 
 BatchRunner::BatchRunner(std::vector<engine::ForwardPass*> passes, PassRole role,

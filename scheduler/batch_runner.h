@@ -66,7 +66,9 @@ class BatchRunner {
 };
 
 /// The hidden states that sequence `s` of `plan` wants, taken from `states`, the (W × H) result for
-/// plan.wanted_rows: its last row, or all of them in the order of its tokens.
+/// plan.wanted_rows: its last or first row, the mean of all, or all in the order of its tokens.
+/// A mean is added up token by token, in double, so its bits do not depend on where the trie of the
+/// batch branches.
 HiddenStates copy_hidden_states(const engine::BatchPlan& plan, engine::ConstMatView states,
                                 size_t s, WantedRows wanted);
 

@@ -32,6 +32,12 @@ void set_bits(std::span<uint64_t> words, uint32_t begin, uint32_t end) {
 
 }  // namespace
 
+uint32_t first_row(const BatchPlan& plan, size_t s) {
+  uint32_t node = plan.ends[s].node;
+  while (plan.nodes[node].parent != engine::kNoParent) node = plan.nodes[node].parent;
+  return plan.nodes[node].begin;
+}
+
 PlanBuilder::PlanBuilder(DedupMode dedup) : dedup_(dedup), trie_(random_seed()) {}
 
 size_t PlanBuilder::rows() const { return dedup_ == DedupMode::kOff ? full_rows_ : trie_.rows(); }
@@ -165,6 +171,11 @@ void PlanBuilder::collect_wanted_rows(BatchPlan& plan) {
     const SequenceEnd& end = plan.ends[s];
     if (sequences_[s].wanted == WantedRows::kLast) {
       set_bits(wanted_bits_, end.row, end.row + 1);
+      continue;
+    }
+    if (sequences_[s].wanted == WantedRows::kFirst) {
+      const uint32_t row = first_row(plan, s);
+      set_bits(wanted_bits_, row, row + 1);
       continue;
     }
     uint32_t rows_end = end.row + 1;  // of its last node the sequence may hold the beginning alone

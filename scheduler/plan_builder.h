@@ -86,4 +86,7 @@ class PlanBuilder {
   uint32_t rows_laid_out_ = 0;
 };
 
+/// The row of the first token of sequence `s`.
+uint32_t first_row(const engine::BatchPlan& plan, size_t s);
+
 }  // namespace espalier::scheduler

@@ -12,12 +12,22 @@ namespace espalier::scheduler {
 
 using Clock = std::chrono::steady_clock;
 
-/// Which final hidden states of a sequence its head reads.
-enum class WantedRows : uint8_t { kLast, kAll };
+/// Which final hidden states of a sequence its head reads, and what it is given of them.
+enum class WantedRows : uint8_t {
+  kLast,   // the last token's
+  kFirst,  // the first token's
+  kMean,   // the mean of all tokens'
+  kAll,    // all of them
+};
 
-/// Of a sequence of `tokens`.
+/// Whether every token's hidden state is computed to the end.
+constexpr bool wants_every_row(WantedRows wanted) {
+  return wanted == WantedRows::kAll || wanted == WantedRows::kMean;
+}
+
+/// Rows of a sequence of `tokens` that are read.
 constexpr size_t wanted_rows(WantedRows wanted, size_t tokens) {
-  return wanted == WantedRows::kAll ? tokens : 1;
+  return wants_every_row(wanted) ? tokens : 1;
 }
 
 /// One input: the ids that the model sees, at least one. Checked against the vocabulary by the
@@ -52,7 +62,7 @@ struct Failure {
   std::chrono::seconds retry_after{0};
 };
 
-/// Hidden states of one sequence: rows × H f32, row-major; one row for WantedRows::kLast.
+/// Hidden states of one sequence: rows × H f32, row-major; one row unless WantedRows::kAll.
 using HiddenStates = std::vector<float>;
 
 /// What one request cost.

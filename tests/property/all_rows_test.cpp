@@ -1,7 +1,7 @@
-// Sequences that want the hidden states of all their tokens, through the scheduler and the bundled
-// model: row i is, bit for bit, the last row of the first i + 1 tokens computed alone. Whatever
-// shares the batch: texts that begin alike of which only the last row is wanted, twins that want
-// other rows, other tenants; in every dedup mode.
+// Sequences that want the hidden states of all their tokens, their mean, the first or the last,
+// through the scheduler and the bundled model: row i is, bit for bit, the last row of the first
+// i + 1 tokens computed alone, and the mean is that of these rows. Whatever shares the batch: texts
+// that begin alike of which other rows are wanted, twins, other tenants; in every dedup mode.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -92,18 +92,43 @@ struct Reports final : scheduler::SchedulerObserver {
   }
 };
 
-/// All texts in any order, some of them twice; each wants all rows or the last.
+WantedRows random_wanted(std::mt19937& random) {
+  constexpr WantedRows kKinds[] = {WantedRows::kLast, WantedRows::kFirst, WantedRows::kMean,
+                                   WantedRows::kAll};
+  return kKinds[random() % std::size(kKinds)];
+}
+
+/// All texts in any order, some of them twice, each wanting any rows.
 Submission random_submission(std::mt19937& random, const std::vector<TokenIds>& texts) {
   Submission submission;
   for (const TokenIds& text : texts) {
-    const bool all = random() % 2 == 0;
-    submission.sequences.push_back({text, all ? WantedRows::kAll : WantedRows::kLast});
-    if (random() % 3 == 0) {  // a twin that wants other rows
-      submission.sequences.push_back({text, all ? WantedRows::kLast : WantedRows::kAll});
+    submission.sequences.push_back({text, random_wanted(random)});
+    if (random() % 3 == 0) {  // a twin that may want other rows
+      submission.sequences.push_back({text, random_wanted(random)});
     }
   }
   std::shuffle(submission.sequences.begin(), submission.sequences.end(), random);
   return submission;
+}
+
+/// What `sequence` is to get, from rows that were computed alone.
+std::vector<float> expected_states(const Sequence& sequence, LastRowsAlone& alone) {
+  const size_t tokens = sequence.token_ids.size();
+  if (sequence.wanted == WantedRows::kLast) return alone.of(sequence.token_ids, tokens);
+  if (sequence.wanted == WantedRows::kFirst) return alone.of(sequence.token_ids, 1);
+  std::vector<float> states;
+  for (size_t i = 1; i <= tokens; ++i) {
+    const std::vector<float>& row = alone.of(sequence.token_ids, i);
+    states.insert(states.end(), row.begin(), row.end());
+  }
+  if (sequence.wanted == WantedRows::kAll) return states;
+  std::vector<float> mean(states.size() / tokens);
+  for (size_t column = 0; column < mean.size(); ++column) {
+    double sum = 0;
+    for (size_t i = tokens; i-- > 0;) sum += states[i * mean.size() + column];
+    mean[column] = static_cast<float>(sum / static_cast<double>(tokens));
+  }
+  return mean;
 }
 
 class AllRows : public ::testing::TestWithParam<reference::NamedBackend> {};
@@ -111,12 +136,11 @@ class AllRows : public ::testing::TestWithParam<reference::NamedBackend> {};
 INSTANTIATE_TEST_SUITE_P(NativeKernels, AllRows, ::testing::ValuesIn(backends_with_fixed_bits()),
                          [](const auto& test) { return test.param.name; });
 
-TEST_P(AllRows, AreTheLastRowsOfTheBeginningsInTheirOrder) {
+TEST_P(AllRows, AndTheirMeansAreThoseOfTheBeginningsAlone) {
   std::mt19937 random(21);
   const std::vector<TokenIds> texts = make_texts(random);
   LastRowsAlone alone(load(GetParam(), 1));
   models::Model model = load(GetParam(), 2);
-  const size_t width = model.forward_pass().hidden_size();
 
   for (const DedupMode dedup : kModes) {
     Reports reports;
@@ -143,18 +167,13 @@ TEST_P(AllRows, AreTheLastRowsOfTheBeginningsInTheirOrder) {
           new_rows += result->stats.new_rows;
           for (size_t s = 0; s < result->sequences.size(); ++s) {
             const Sequence& sequence = submissions[tenant].sequences[s];
-            const size_t tokens = sequence.token_ids.size();
-            const size_t first = sequence.wanted == WantedRows::kAll ? 0 : tokens - 1;
+            const std::vector<float> expected = expected_states(sequence, alone);
             const std::vector<float>& states = result->sequences[s];
-            ASSERT_EQ(states.size(), (tokens - first) * width);
-            for (size_t i = first; i < tokens; ++i) {
-              const std::vector<float>& expected = alone.of(sequence.token_ids, i + 1);
-              ASSERT_EQ(std::memcmp(states.data() + (i - first) * width, expected.data(),
-                                    width * sizeof(float)),
-                        0)
-                  << "mode " << static_cast<int>(dedup) << ", round " << round << ", row " << i
-                  << " of " << tokens;
-            }
+            ASSERT_EQ(states.size(), expected.size());
+            ASSERT_EQ(std::memcmp(states.data(), expected.data(), states.size() * sizeof(float)), 0)
+                << "mode " << static_cast<int>(dedup) << ", round " << round << ", "
+                << sequence.token_ids.size() << " tokens, wanted "
+                << static_cast<int>(sequence.wanted);
           }
         }
       }
