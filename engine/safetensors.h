@@ -18,23 +18,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/tensor_view.h"
+
 namespace espalier::engine {
-
-enum class DataType : uint8_t { kF32, kF16, kBF16 };
-std::string_view name_of(DataType type);  // "F32", "F16", "BF16"
-size_t bytes_of(DataType type);
-
-/// A tensor in the map: row-major, valid as long as its file. `data` may be unaligned for its type.
-struct TensorView {
-  DataType dtype = DataType::kF32;
-  std::vector<size_t> shape;
-  std::span<const std::byte> data;
-
-  size_t elements() const;
-};
-
-/// Converts `count` elements from element `first` of `tensor` to f32 (exact for all three types).
-void convert_to_f32(const TensorView& tensor, size_t first, size_t count, float* out);
 
 class SafetensorsFile {
  public:

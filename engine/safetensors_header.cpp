@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/in_quotes.h"
 #include "engine/safetensors.h"
 
 namespace espalier::engine {
@@ -16,17 +17,6 @@ using nlohmann::json;
 
 /// More dimensions than any real tensor has; bounds what a hostile shape may hold.
 constexpr size_t kMaxRank = 16;
-constexpr size_t kMaxQuotedBytes = 128;
-
-/// `text` in quotes for a message: short, and free of control characters.
-std::string in_quotes(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, kMaxQuotedBytes)) {
-    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  }
-  if (text.size() > kMaxQuotedBytes) out += "…";
-  return out + "'";
-}
 
 /// What the header says about one tensor, before it is checked.
 struct RawEntry {
