@@ -24,7 +24,7 @@
 #include "engine/thread_pool.h"
 #include "engine/trie_attention.h"
 #include "tests/reference/attention.h"
-#include "tests/reference/swiglu.h"
+#include "tests/reference/gate.h"
 
 namespace {
 
@@ -254,23 +254,25 @@ BENCHMARK(bm_trie_attention)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
 
-void bm_swiglu(benchmark::State& state) {
+void bm_gate(benchmark::State& state) {
   constexpr size_t kWidth = 3072;
+  const auto activation = static_cast<ActivationFunction>(state.range(0));
+  state.SetLabel(std::string(name_of(activation)));
   const std::vector<float> gate_up = random_floats(2 * kWidth, 4);
   std::vector<float> out(kWidth);
-  swiglu(gate_up, out);
-  const std::vector<float> expected = reference::swiglu(gate_up);
+  gate(activation, gate_up, out);
+  const std::vector<float> expected = reference::gate(activation, gate_up);
   for (size_t i = 0; i < kWidth; ++i) {
-    if (!check_close(state, out[i], expected[i], 1e-6 * std::abs(expected[i]) + 1e-9)) return;
+    if (!check_close(state, out[i], expected[i], 1e-6 * std::abs(expected[i]) + 1e-6)) return;
   }
   for (auto _ : state) {
-    swiglu(gate_up, out);
+    gate(activation, gate_up, out);
     benchmark::DoNotOptimize(out.data());
   }
   state.counters["elements/s"] =
       benchmark::Counter(kWidth, benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(bm_swiglu);
+BENCHMARK(bm_gate)->ArgName("activation")->DenseRange(0, 2);
 
 }  // namespace
 

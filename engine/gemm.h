@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "engine/activation_function.h"
 #include "engine/activations.h"
 #include "engine/cpu_features.h"
 #include "engine/mat_view.h"
@@ -32,6 +33,12 @@ class PackedMatrix {
 enum class Into : uint8_t {
   kStore,  // y = product
   kAdd,    // y += product: the residual connection
+};
+
+/// What a gated MLP does between its products.
+struct GatedUnit {
+  ActivationFunction activation = ActivationFunction::kSilu;
+  std::span<const float> bias;  // (2I): of the gates, then of what they multiply; or none
 };
 
 /// Thread contract: const calls from one thread at a time per pool, from several with pools of
@@ -65,10 +72,12 @@ class GemmBackend {
   virtual void multiply(ThreadPool& pool, ConstActivations x, const PackedMatrix& w,
                         size_t first_output, MutMatView y, Into into) const = 0;
 
-  /// y = silu(x · gateᵀ) ⊙ (x · upᵀ) (see swiglu() in engine/row_kernels.h). x: (M × inputs), y:
-  /// (M × I), both in format(). `scratch` has gated_scratch(M, I) floats.
+  /// y = activation(x · gateᵀ + gate bias) ⊙ (x · upᵀ + up bias) (see gate() in
+  /// engine/row_kernels.h). x: (M × inputs), y: (M × I), both in format(). `scratch` has
+  /// gated_scratch(M, I) floats.
   virtual void multiply_gated(ThreadPool& pool, ConstActivations x, const PackedMatrix& w,
-                              Activations y, std::span<float> scratch) const = 0;
+                              const GatedUnit& unit, Activations y,
+                              std::span<float> scratch) const = 0;
   virtual size_t gated_scratch(size_t rows, size_t intermediate) const = 0;
 };
 

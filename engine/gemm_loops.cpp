@@ -205,16 +205,25 @@ void write(const float* tile, size_t rows, size_t first, size_t columns, float* 
 
 constexpr size_t kHalf = kPanelWidth / 2;
 
-[[gnu::always_inline]] inline void swiglu_row(const float* __restrict tile, float* __restrict out) {
-  for (size_t i = 0; i < kHalf; ++i) {
-    out[i] = swiglu_of(tile[i], tile[kHalf + i]);
+void add_bias(float* tile, size_t rows, const float* bias) {
+  for (size_t r = 0; r < rows; ++r) {
+    float* __restrict row = tile + r * kPanelWidth;
+    for (size_t c = 0; c < kPanelWidth; ++c) row[c] += bias[c];
   }
 }
 
-void swiglu_f32(const float* tile, size_t rows, size_t columns, std::byte* y, size_t y_stride) {
+template <typename Formula>
+[[gnu::always_inline]] inline void gate_row(const float* __restrict tile, float* __restrict out) {
+  for (size_t i = 0; i < kHalf; ++i) {
+    out[i] = Formula::of(tile[i], tile[kHalf + i]);
+  }
+}
+
+template <typename Formula>
+void gate_f32(const float* tile, size_t rows, size_t columns, std::byte* y, size_t y_stride) {
   for (size_t r = 0; r < rows; ++r) {
     float values[kHalf];
-    swiglu_row(tile + r * kPanelWidth, values);
+    gate_row<Formula>(tile + r * kPanelWidth, values);
     if (columns == kHalf) {
       __builtin_memcpy(y + r * y_stride, values, sizeof(values));
     } else {
@@ -223,11 +232,12 @@ void swiglu_f32(const float* tile, size_t rows, size_t columns, std::byte* y, si
   }
 }
 
-void swiglu_bf16(const float* tile, size_t rows, size_t columns, std::byte* y, size_t y_stride) {
+template <typename Formula>
+void gate_bf16(const float* tile, size_t rows, size_t columns, std::byte* y, size_t y_stride) {
   for (size_t r = 0; r < rows; ++r) {
     float values[kHalf];
     uint16_t rounded[kHalf];
-    swiglu_row(tile + r * kPanelWidth, values);
+    gate_row<Formula>(tile + r * kPanelWidth, values);
     for (size_t i = 0; i < kHalf; ++i) rounded[i] = bf16_from_f32(values[i]);
     if (columns == kHalf) {
       __builtin_memcpy(y + r * y_stride, rounded, sizeof(rounded));
@@ -248,8 +258,10 @@ const GemmLoops ESPALIER_GEMM_LOOPS = {
     .dequantise = dequantise,
     .store = write<false>,
     .add = write<true>,
-    .swiglu_f32 = swiglu_f32,
-    .swiglu_bf16 = swiglu_bf16,
+    .add_bias = add_bias,
+    .swiglu = {gate_f32<Swiglu>, gate_bf16<Swiglu>},
+    .geglu = {gate_f32<Geglu>, gate_bf16<Geglu>},
+    .geglu_tanh = {gate_f32<GegluTanh>, gate_bf16<GegluTanh>},
 };
 
 }  // namespace espalier::engine

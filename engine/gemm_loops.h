@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/activation_function.h"
 #include "engine/cpu_features.h"
 #include "engine/number_format.h"
 
@@ -54,6 +55,13 @@ struct PanelScales {
   const float* weight_scales = nullptr;  // (32)
 };
 
+/// y[r][i] = activation(tile[r][i]) · tile[r][16 + i] for i < columns <= 16, as f32 or as bf16;
+/// rows `y_stride` bytes apart.
+struct GateKernel {
+  void (*to_f32)(const float* tile, size_t rows, size_t columns, std::byte* y, size_t y_stride);
+  void (*to_bf16)(const float* tile, size_t rows, size_t columns, std::byte* y, size_t y_stride);
+};
+
 /// One instruction set's versions. Tiles are (rows × 32), rows next to each other.
 struct GemmLoops {
   TileKernel f32, bf16, int8;
@@ -71,14 +79,18 @@ struct GemmLoops {
   void (*add)(const float* tile, size_t rows, size_t first, size_t columns, float* y,
               size_t y_stride);
 
-  /// y[r][i] = silu(tile[r][i]) · tile[r][16 + i] for i < columns <= 16, as f32 or as bf16; rows
-  /// `y_stride` bytes apart.
-  void (*swiglu_f32)(const float* tile, size_t rows, size_t columns, std::byte* y, size_t y_stride);
-  void (*swiglu_bf16)(const float* tile, size_t rows, size_t columns, std::byte* y,
-                      size_t y_stride);
+  /// tile[r][c] += bias[c], 32 of them.
+  void (*add_bias)(float* tile, size_t rows, const float* bias);
+  /// One for each ActivationFunction.
+  GateKernel swiglu, geglu, geglu_tanh;
 
   const TileKernel& kernel(NumberFormat format) const {
     return format == NumberFormat::kF32 ? f32 : format == NumberFormat::kBf16 ? bf16 : int8;
+  }
+  const GateKernel& gate(ActivationFunction activation) const {
+    return activation == ActivationFunction::kSilu   ? swiglu
+           : activation == ActivationFunction::kGelu ? geglu
+                                                     : geglu_tanh;
   }
 };
 

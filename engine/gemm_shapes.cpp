@@ -73,10 +73,14 @@ void check_product(NumberFormat format, ConstActivations x, const PackedMatrix& 
 }
 
 void check_gated_product(NumberFormat format, ConstActivations x, const PackedMatrix& w,
-                         Activations y, size_t scratch, size_t scratch_needed) {
+                         const GatedUnit& unit, Activations y, size_t scratch,
+                         size_t scratch_needed) {
   require(x.cols == w.inputs() && 2 * y.cols == w.outputs() && x.rows == y.rows,
           "multiply_gated: x is " + text(x.rows, x.cols) + ", w " + text(w.outputs(), w.inputs()) +
               ", y " + text(y.rows, y.cols));
+  require(unit.bias.empty() || unit.bias.size() == w.outputs(),
+          "multiply_gated: bias of " + std::to_string(unit.bias.size()) + ", outputs " +
+              std::to_string(w.outputs()));
   require(scratch >= scratch_needed, "multiply_gated: scratch of " + std::to_string(scratch) +
                                          " floats, " + std::to_string(scratch_needed) + " needed");
   check_activations(format, x, "x");

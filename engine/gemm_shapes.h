@@ -45,6 +45,7 @@ const Packed& packed_as(const PackedMatrix& w) {
 void check_product(NumberFormat format, ConstActivations x, const PackedMatrix& w,
                    size_t first_output, MutMatView y);
 void check_gated_product(NumberFormat format, ConstActivations x, const PackedMatrix& w,
-                         Activations y, size_t scratch, size_t scratch_needed);
+                         const GatedUnit& unit, Activations y, size_t scratch,
+                         size_t scratch_needed);
 
 }  // namespace espalier::engine

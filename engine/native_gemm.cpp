@@ -121,9 +121,10 @@ class NativeGemm final : public GemmBackend {
     return format_ == NumberFormat::kInt8 ? rows * intermediate : 0;
   }
 
-  void multiply_gated(ThreadPool& pool, ConstActivations x, const PackedMatrix& w, Activations y,
+  void multiply_gated(ThreadPool& pool, ConstActivations x, const PackedMatrix& w,
+                      const GatedUnit& unit, Activations y,
                       std::span<float> scratch) const override {
-    check_gated_product(format_, x, w, y, scratch.size(), gated_scratch(y.rows, y.cols));
+    check_gated_product(format_, x, w, unit, y, scratch.size(), gated_scratch(y.rows, y.cols));
     if (y.rows == 0 || y.cols == 0) return;
     const PackedPanels& panels = packed_as<PackedPanels>(w);
     // A row must be whole before it can be quantised.
@@ -132,14 +133,20 @@ class NativeGemm final : public GemmBackend {
     auto* const out = quantise ? reinterpret_cast<std::byte*>(scratch.data()) : y.data;
     const size_t stride = quantise ? y.cols * sizeof(float) : y.stride;
     const size_t element = to_bf16 ? sizeof(uint16_t) : sizeof(float);
-    const auto swiglu = to_bf16 ? loops_.swiglu_bf16 : loops_.swiglu_f32;
-    for_each_tile(pool, x, panels, 0, panels.panels(),
-                  [&](const float* tile, const TilePlace& place) {
-                    constexpr size_t kColumns = kPanelWidth / 2;
-                    const size_t column = place.panel * kColumns;
-                    swiglu(tile, place.rows, std::min(kColumns, y.cols - column),
-                           out + place.row * stride + column * element, stride);
-                  });
+    const GateKernel& kernel = loops_.gate(unit.activation);
+    const auto gate = to_bf16 ? kernel.to_bf16 : kernel.to_f32;
+    for_each_tile(pool, x, panels, 0, panels.panels(), [&](float* tile, const TilePlace& place) {
+      constexpr size_t kColumns = kPanelWidth / 2;
+      const size_t column = place.panel * kColumns;
+      const size_t columns = std::min(kColumns, y.cols - column);
+      if (!unit.bias.empty()) {
+        float bias[kPanelWidth] = {};
+        std::copy_n(&unit.bias[column], columns, bias);
+        std::copy_n(&unit.bias[y.cols + column], columns, bias + kColumns);
+        loops_.add_bias(tile, place.rows, bias);
+      }
+      gate(tile, place.rows, columns, out + place.row * stride + column * element, stride);
+    });
     if (!quantise && !y.has_padding()) return;
     const ConstMatView whole(scratch.data(), y.rows, y.cols);
     pool.parallel_for(y.rows, [&](size_t row, size_t) {
@@ -170,7 +177,7 @@ class NativeGemm final : public GemmBackend {
         // After a run's last panel: the run that this thread will most likely get next.
         const size_t next = p + 1 < panel_end ? p + 1 : panel_begin + pool.size() * grid.run_panels;
         const std::byte* const ahead = next < end_panel ? w.panel(next) : nullptr;
-        multiply_panel(block, w, p, ahead, [&](const float* tile, size_t row, size_t rows) {
+        multiply_panel(block, w, p, ahead, [&](float* tile, size_t row, size_t rows) {
           finish(tile, TilePlace{.row = first_row + row, .rows = rows, .panel = p});
         });
       }

@@ -113,13 +113,15 @@ class OpenBlasGemm final : public GemmBackend {
     return rows * 2 * intermediate;
   }
 
-  void multiply_gated(ThreadPool& pool, ConstActivations x, const PackedMatrix& w, Activations y,
+  void multiply_gated(ThreadPool& pool, ConstActivations x, const PackedMatrix& w,
+                      const GatedUnit& unit, Activations y,
                       std::span<float> scratch) const override {
-    check_gated_product(format(), x, w, y, scratch.size(), gated_scratch(y.rows, y.cols));
+    check_gated_product(format(), x, w, unit, y, scratch.size(), gated_scratch(y.rows, y.cols));
     const MutMatView gate_up(scratch.data(), y.rows, 2 * y.cols);
     multiply(pool, x, w, 0, gate_up, Into::kStore);
     pool.parallel_for(y.rows, [&](size_t row, size_t) {
-      swiglu(gate_up.row(row), {reinterpret_cast<float*>(y.row(row)), y.cols});
+      if (!unit.bias.empty()) add(gate_up.row(row), unit.bias);
+      gate(unit.activation, gate_up.row(row), {reinterpret_cast<float*>(y.row(row)), y.cols});
       zero_padding(y, row);
     });
   }

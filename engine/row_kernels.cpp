@@ -110,24 +110,24 @@ void add(std::span<float> x, std::span<const float> y) {
   row_loops().add(x.data(), y.data(), x.size());
 }
 
-void swiglu(std::span<const float> gate_up, std::span<float> out) {
-  require_equal("swiglu", gate_up.size(), 2 * out.size());
-  row_loops().swiglu(gate_up.data(), gate_up.data() + out.size(), out.size(), out.data());
+void gate(ActivationFunction activation, std::span<const float> gate_up, std::span<float> out) {
+  require_equal("gate", gate_up.size(), 2 * out.size());
+  const RowLoops& loops = row_loops();
+  const auto loop = activation == ActivationFunction::kSilu   ? loops.swiglu
+                    : activation == ActivationFunction::kGelu ? loops.geglu
+                                                              : loops.geglu_tanh;
+  loop(gate_up.data(), gate_up.data() + out.size(), out.size(), out.data());
 }
 
-RopeTable::RopeTable(size_t head_dim, double theta, size_t positions) : half_(head_dim / 2) {
-  require_equal("RopeTable", head_dim, 2 * half_);
-  std::vector<double> frequencies(half_);
-  for (size_t i = 0; i < half_; ++i) {
-    frequencies[i] = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
-  }
+RopeTable::RopeTable(std::span<const double> frequencies, double factor, size_t positions)
+    : half_(frequencies.size()) {
   cos_.reserve(positions * half_);
   sin_.reserve(positions * half_);
   for (size_t position = 0; position < positions; ++position) {
     for (const double frequency : frequencies) {
       const double angle = static_cast<double>(position) * frequency;
-      cos_.push_back(static_cast<float>(std::cos(angle)));
-      sin_.push_back(static_cast<float>(std::sin(angle)));
+      cos_.push_back(static_cast<float>(factor * std::cos(angle)));
+      sin_.push_back(static_cast<float>(factor * std::sin(angle)));
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/activation_function.h"
 #include "engine/activations.h"
 #include "engine/mat_view.h"
 
@@ -36,15 +37,15 @@ void zero_padding(Activations out, size_t row);
 /// x += y.
 void add(std::span<float> x, std::span<const float> y);
 
-/// out[i] = silu(gate[i]) · up[i], silu(z) = z / (1 + e^-z)  (Shazeer 2020, "GLU Variants Improve
-/// Transformer"). `gate_up` holds gate (n), then up (n).
-void swiglu(std::span<const float> gate_up, std::span<float> out);
+/// out[i] = activation(gate[i]) · up[i]  (Shazeer 2020, "GLU Variants Improve Transformer").
+/// `gate_up` holds gate (n), then up (n).
+void gate(ActivationFunction activation, std::span<const float> gate_up, std::span<float> out);
 
-/// Cosines and sines of rotary position embedding: angle(p, i) = p · theta^(-2i/d), i < d/2
-/// (Su et al. 2021, "RoFormer"). Angles are computed in double.
+/// Cosines and sines of rotary position embedding: angle(p, i) = p · frequencies[i], i < d/2
+/// (Su et al. 2021, "RoFormer"), times `factor`. Angles are computed in double.
 class RopeTable {
  public:
-  RopeTable(size_t head_dim, double theta, size_t positions);
+  RopeTable(std::span<const double> frequencies, double factor, size_t positions);
   std::span<const float> cos(size_t position) const;  // head_dim / 2
   std::span<const float> sin(size_t position) const;  // head_dim / 2
 

@@ -107,9 +107,10 @@ void add(float* __restrict x, const float* __restrict y, size_t n) {
   for (size_t i = 0; i < n; ++i) x[i] += y[i];
 }
 
-void swiglu(const float* __restrict gate, const float* __restrict up, size_t n,
-            float* __restrict out) {
-  for (size_t i = 0; i < n; ++i) out[i] = swiglu_of(gate[i], up[i]);
+template <typename Formula>
+void gate(const float* __restrict gate, const float* __restrict up, size_t n,
+          float* __restrict out) {
+  for (size_t i = 0; i < n; ++i) out[i] = Formula::of(gate[i], up[i]);
 }
 
 void rope(float* __restrict head, const float* __restrict cos, const float* __restrict sin,
@@ -134,7 +135,9 @@ const RowLoops ESPALIER_ROW_LOOPS = {
     .bf16_to_int8 = bf16_to_int8,
     .dequantise = dequantise,
     .add = add,
-    .swiglu = swiglu,
+    .swiglu = gate<Swiglu>,
+    .geglu = gate<Geglu>,
+    .geglu_tanh = gate<GegluTanh>,
     .rope = rope,
 };
 

@@ -27,7 +27,10 @@ struct RowLoops {
   void (*dequantise)(const int32_t* sums, const int32_t* zero_sums, const float* weight_scales,
                      float row_scale, size_t n, float* out);
   void (*add)(float* x, const float* y, size_t n);
+  /// One for each ActivationFunction.
   void (*swiglu)(const float* gate, const float* up, size_t n, float* out);
+  void (*geglu)(const float* gate, const float* up, size_t n, float* out);
+  void (*geglu_tanh)(const float* gate, const float* up, size_t n, float* out);
   void (*rope)(float* head, const float* cos, const float* sin, size_t half);
 };
 

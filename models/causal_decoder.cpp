@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/cpu_features.h"
+#include "engine/rope_frequencies.h"
 #include "models/plan_check.h"
 #include "models/row_blocks.h"
 
@@ -119,7 +120,9 @@ const engine::RopeTable& CausalDecoder::rope_up_to(size_t positions) {
     const size_t grown =
         std::min(std::max(kFirstPositions, std::bit_ceil(positions)), config.max_positions);
     // Made beside the old one, which stays when there is no memory for it.
-    rope_ = engine::RopeTable(config.head_dim, config.rope_theta, grown);
+    rope_ = engine::RopeTable(
+        engine::rope_frequencies(config.head_dim, config.rope_theta, config.rope_scaling),
+        config.rope_scaling.attention_factor, grown);
     rope_positions_ = grown;
   }
   return *rope_;

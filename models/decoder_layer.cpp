@@ -18,7 +18,8 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, LayerWeights weights)
       query_width_(config.query_heads * config.head_dim),
       kv_width_(config.kv_heads * config.head_dim),
       intermediate_size_(config.intermediate_size),
-      eps_(config.rms_norm_eps) {}
+      eps_(config.rms_norm_eps),
+      activation_(config.activation) {}
 
 bool DecoderLayer::forward(const LayerContext& context, MutMatView hidden) const {
   Workspace& workspace = context.workspace;
@@ -91,8 +92,11 @@ void DecoderLayer::project(const LayerContext& context, ConstMatView hidden,
                           Into::kStore);
   }
   const StageClock clock(context.seconds.rows);
+  std::span<const float> bias = weights_.query_key_value_bias;
+  if (!bias.empty()) bias = bias.subspan(first_output, outputs);
   for_each_row(context.pool, hidden.rows, [&](size_t r) {
     std::span<float> row = qkv.row(r);
+    if (!bias.empty()) engine::add(row, bias);
     if (with_queries) {
       norm_and_rotate(context, positions[r], weights_.query_norm, row.first(query_width_));
       engine::write_row(row.first(query_width_), queries, r);
@@ -106,19 +110,27 @@ void DecoderLayer::project(const LayerContext& context, ConstMatView hidden,
   });
 }
 
-/// Each head on its own: RMSNorm, then rotation by the row's position.
+/// Each head on its own: RMSNorm where the family has it, then rotation by the row's position.
 void DecoderLayer::norm_and_rotate(const LayerContext& context, size_t position,
                                    std::span<const float> norm, std::span<float> heads) const {
   const std::span<const float> cos = context.rope.cos(position);
   const std::span<const float> sin = context.rope.sin(position);
   for (size_t begin = 0; begin < heads.size(); begin += head_dim_) {
     const std::span<float> head = heads.subspan(begin, head_dim_);
-    engine::rms_norm(head, norm, eps_, head);
+    if (!norm.empty()) engine::rms_norm(head, norm, eps_, head);
     engine::apply_rope(head, cos, sin);
   }
 }
 
-/// hidden += attended · Woᵀ.
+/// hidden += bias in every row; nothing where there is none.
+void DecoderLayer::add_bias(const LayerContext& context, std::span<const float> bias,
+                            MutMatView hidden) {
+  if (bias.empty()) return;
+  const StageClock clock(context.seconds.rows);
+  for_each_row(context.pool, hidden.rows, [&](size_t r) { engine::add(hidden.row(r), bias); });
+}
+
+/// hidden += attended · Woᵀ + bias.
 void DecoderLayer::add_attention(const LayerContext& context, Activations attended,
                                  MutMatView hidden) const {
   Activations x = attended;
@@ -133,8 +145,11 @@ void DecoderLayer::add_attention(const LayerContext& context, Activations attend
       for_each_row(context.pool, x.rows, [&](size_t r) { engine::write_row(attended, r, x, r); });
     }
   }
-  const StageClock clock(context.seconds.gemm);
-  context.gemm.multiply(context.pool, x, *weights_.output, 0, hidden, Into::kAdd);
+  {
+    const StageClock clock(context.seconds.gemm);
+    context.gemm.multiply(context.pool, x, *weights_.output, 0, hidden, Into::kAdd);
+  }
+  add_bias(context, weights_.output_bias, hidden);
 }
 
 /// hidden += MLP(norm(hidden)).
@@ -151,10 +166,14 @@ void DecoderLayer::add_mlp(const LayerContext& context, MutMatView hidden) const
       engine::rms_norm(hidden.row(r), weights_.post_attention_norm, eps_, normed, r);
     });
   }
-  const StageClock clock(context.seconds.gemm);
-  gemm.multiply_gated(context.pool, normed, *weights_.gate_up, activated,
-                      {workspace.gated_scratch.shaped(1, scratch).data, scratch});
-  gemm.multiply(context.pool, activated, *weights_.down, 0, hidden, Into::kAdd);
+  {
+    const StageClock clock(context.seconds.gemm);
+    gemm.multiply_gated(context.pool, normed, *weights_.gate_up,
+                        {activation_, weights_.gate_up_bias}, activated,
+                        {workspace.gated_scratch.shaped(1, scratch).data, scratch});
+    gemm.multiply(context.pool, activated, *weights_.down, 0, hidden, Into::kAdd);
+  }
+  add_bias(context, weights_.down_bias, hidden);
 }
 
 }  // namespace espalier::models

@@ -1,8 +1,11 @@
-// One layer of a Qwen3 decoder: grouped-query attention and a gated MLP, each behind an RMSNorm and
-// added to the residual stream (Yang et al. 2025, "Qwen3 Technical Report", section 2).
+// One layer of a causal decoder: grouped-query attention and a gated MLP, each behind an RMSNorm
+// and added to the residual stream (Touvron et al. 2023, "LLaMA", section 2.2).
 //
-//   a = x + Wo · attention(rope(norm(Wq · n)), rope(norm(Wk · n)), Wv · n),  n = norm(x)
-//   y = a + Wdown · (silu(Wgate · m) ⊙ (Wup · m)),                           m = norm(a)
+//   a = x + Wo · attention(rope(Wq · n), rope(Wk · n), Wv · n),   n = norm(x)
+//   y = a + Wdown · (act(Wgate · m) ⊙ (Wup · m)),                 m = norm(a)
+//
+// Families add a norm to each head of queries and keys before rope (Yang et al. 2025, "Qwen3
+// Technical Report"), or biases to products.
 //
 // A layer goes through the batch block by block. That is possible because a row's keys are rows
 // before it (preorder): when a block attends, all that it reads is there.
@@ -63,6 +66,8 @@ class DecoderLayer {
                engine::Activations keys, engine::Activations values) const;
   void norm_and_rotate(const LayerContext& context, size_t position, std::span<const float> norm,
                        std::span<float> heads) const;
+  static void add_bias(const LayerContext& context, std::span<const float> bias,
+                       engine::MutMatView hidden);
   void add_attention(const LayerContext& context, engine::Activations attended,
                      engine::MutMatView hidden) const;
   void add_mlp(const LayerContext& context, engine::MutMatView hidden) const;
@@ -70,6 +75,7 @@ class DecoderLayer {
   LayerWeights weights_;
   size_t head_dim_, query_width_, kv_width_, intermediate_size_;
   float eps_;
+  engine::ActivationFunction activation_;
 };
 
 }  // namespace espalier::models

@@ -12,32 +12,52 @@ constexpr char kTokenEmbeddings[] = "embed_tokens.weight";
 constexpr char kFinalNorm[] = "norm.weight";
 constexpr char kHead[] = "lm_head.weight";
 
-/// The tensors of one layer, by their role.
+/// The tensors of one layer, by their role. Those that the model's family does not have are without
+/// a name.
 struct LayerTensors {
   ExpectedTensor input_norm, query, key, value, query_norm, key_norm, output;
   ExpectedTensor post_attention_norm, gate, up, down;
+  ExpectedTensor query_bias, key_bias, value_bias, output_bias, gate_bias, up_bias, down_bias;
 };
 
 LayerTensors layer_tensors(const ModelConfig& config, size_t layer) {
   const size_t hidden = config.hidden_size;
+  const size_t intermediate = config.intermediate_size;
   const size_t query_width = config.query_heads * config.head_dim;
   const size_t kv_width = config.kv_heads * config.head_dim;
-  const auto name = [&](std::string_view part) {
-    return "layers." + std::to_string(layer) + "." + std::string(part) + ".weight";
+  const std::string prefix = "layers." + std::to_string(layer) + ".";
+  const auto weight = [&](std::string_view part, std::vector<size_t> shape) {
+    return ExpectedTensor{prefix + std::string(part) + ".weight", std::move(shape)};
   };
-  return {
-      .input_norm = {name("input_layernorm"), {hidden}},
-      .query = {name("self_attn.q_proj"), {query_width, hidden}},
-      .key = {name("self_attn.k_proj"), {kv_width, hidden}},
-      .value = {name("self_attn.v_proj"), {kv_width, hidden}},
-      .query_norm = {name("self_attn.q_norm"), {config.head_dim}},
-      .key_norm = {name("self_attn.k_norm"), {config.head_dim}},
-      .output = {name("self_attn.o_proj"), {hidden, query_width}},
-      .post_attention_norm = {name("post_attention_layernorm"), {hidden}},
-      .gate = {name("mlp.gate_proj"), {config.intermediate_size, hidden}},
-      .up = {name("mlp.up_proj"), {config.intermediate_size, hidden}},
-      .down = {name("mlp.down_proj"), {hidden, config.intermediate_size}},
+  const auto bias_if = [&](bool there, std::string_view part, size_t outputs) {
+    if (!there) return ExpectedTensor{};
+    return ExpectedTensor{prefix + std::string(part) + ".bias", {outputs}};
   };
+  LayerTensors t{
+      .input_norm = weight("input_layernorm", {hidden}),
+      .query = weight("self_attn.q_proj", {query_width, hidden}),
+      .key = weight("self_attn.k_proj", {kv_width, hidden}),
+      .value = weight("self_attn.v_proj", {kv_width, hidden}),
+      .query_norm = {},
+      .key_norm = {},
+      .output = weight("self_attn.o_proj", {hidden, query_width}),
+      .post_attention_norm = weight("post_attention_layernorm", {hidden}),
+      .gate = weight("mlp.gate_proj", {intermediate, hidden}),
+      .up = weight("mlp.up_proj", {intermediate, hidden}),
+      .down = weight("mlp.down_proj", {hidden, intermediate}),
+      .query_bias = bias_if(config.qkv_bias, "self_attn.q_proj", query_width),
+      .key_bias = bias_if(config.qkv_bias, "self_attn.k_proj", kv_width),
+      .value_bias = bias_if(config.qkv_bias, "self_attn.v_proj", kv_width),
+      .output_bias = bias_if(config.output_bias, "self_attn.o_proj", hidden),
+      .gate_bias = bias_if(config.mlp_bias, "mlp.gate_proj", intermediate),
+      .up_bias = bias_if(config.mlp_bias, "mlp.up_proj", intermediate),
+      .down_bias = bias_if(config.mlp_bias, "mlp.down_proj", hidden),
+  };
+  if (config.qk_norm) {
+    t.query_norm = weight("self_attn.q_norm", {config.head_dim});
+    t.key_norm = weight("self_attn.k_norm", {config.head_dim});
+  }
+  return t;
 }
 
 /// Reads tensors one product at a time and lets go of their pages.
@@ -68,11 +88,17 @@ class WeightReader {
     return matrix;
   }
 
-  std::vector<float> vector(const ExpectedTensor& expected) const {
-    const WeightTensor tensor = source_.tensor(expected);
-    std::vector<float> values(tensor.view.elements());
-    engine::convert_to_f32(tensor.view, 0, values.size(), values.data());
-    done_with(expected);
+  /// The values of the tensors one after the other; none for those without a name.
+  std::vector<float> vector(std::initializer_list<const ExpectedTensor*> parts) const {
+    std::vector<float> values;
+    for (const ExpectedTensor* part : parts) {
+      if (part->name.empty()) continue;
+      const WeightTensor tensor = source_.tensor(*part);
+      const size_t begin = values.size();
+      values.resize(begin + tensor.view.elements());
+      engine::convert_to_f32(tensor.view, 0, tensor.view.elements(), &values[begin]);
+      done_with(*part);
+    }
     return values;
   }
 
@@ -90,26 +116,37 @@ class WeightReader {
 
 LayerWeights load_layer(const LayerTensors& t, const WeightReader& read) {
   LayerWeights layer;
-  layer.input_norm = read.vector(t.input_norm);
+  layer.input_norm = read.vector({&t.input_norm});
   layer.query_key_value = read.matrix({&t.query, &t.key, &t.value});
-  layer.query_norm = read.vector(t.query_norm);
-  layer.key_norm = read.vector(t.key_norm);
+  layer.query_key_value_bias = read.vector({&t.query_bias, &t.key_bias, &t.value_bias});
+  layer.query_norm = read.vector({&t.query_norm});
+  layer.key_norm = read.vector({&t.key_norm});
   layer.output = read.matrix({&t.output});
-  layer.post_attention_norm = read.vector(t.post_attention_norm);
+  layer.output_bias = read.vector({&t.output_bias});
+  layer.post_attention_norm = read.vector({&t.post_attention_norm});
   layer.gate_up = read.gated(t.gate, t.up);
+  layer.gate_up_bias = read.vector({&t.gate_bias, &t.up_bias});
   layer.down = read.matrix({&t.down});
+  layer.down_bias = read.vector({&t.down_bias});
   return layer;
 }
 
-std::string why_unexpected(const std::string& name) {
-  if (name.compare(0, 6, "score.") == 0) {
-    return "classification heads are not supported; rerankers score by the logits of \"yes\" and "
-           "\"no\" (Qwen3ForCausalLM)";
+/// Frequencies that old checkpoints carry along; they follow from the configuration.
+bool is_frequencies(const std::string& name) { return name.ends_with("rotary_emb.inv_freq"); }
+
+std::string why_unexpected(const ModelConfig& config, const std::string& name) {
+  if (name.starts_with("score.")) {
+    return "classification heads are for architectures " + config.model_type +
+           "…ForSequenceClassification; config.json does not name one";
   }
-  if (name.compare(0, 7, "layers.") == 0) {
+  if (name.ends_with(".bias")) {
+    return "is a bias that models of model_type " + config.model_type +
+           " with this config.json do not have, and would change results";
+  }
+  if (name.starts_with("layers.")) {
     return "does not belong to the layers that config.json describes, and would change results";
   }
-  return "is not a tensor of a qwen3 decoder, and could change results";
+  return "is not a tensor of a " + config.model_type + " decoder, and could change results";
 }
 
 }  // namespace
@@ -120,9 +157,10 @@ std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
   for (size_t layer = 0; layer < config.layers; ++layer) {
     LayerTensors t = layer_tensors(config, layer);
     for (ExpectedTensor* tensor :
-         {&t.input_norm, &t.query, &t.key, &t.value, &t.query_norm, &t.key_norm, &t.output,
-          &t.post_attention_norm, &t.gate, &t.up, &t.down}) {
-      all.push_back(std::move(*tensor));
+         {&t.input_norm, &t.query, &t.key, &t.value, &t.query_bias, &t.key_bias, &t.value_bias,
+          &t.query_norm, &t.key_norm, &t.output, &t.output_bias, &t.post_attention_norm, &t.gate,
+          &t.up, &t.gate_bias, &t.up_bias, &t.down, &t.down_bias}) {
+      if (!tensor->name.empty()) all.push_back(std::move(*tensor));
     }
   }
   all.push_back({kFinalNorm, {config.hidden_size}});
@@ -136,8 +174,9 @@ ExpectedTensor head_tensor(const ModelConfig& config, const WeightSource& source
   return {};
 }
 
-void check_tensors(const ModelConfig& config, const WeightSource& source) {
-  std::set<std::string> known;
+void check_tensors(const ModelConfig& config, const WeightSource& source,
+                   const std::set<std::string>& read_elsewhere) {
+  std::set<std::string> known = read_elsewhere;
   for (const ExpectedTensor& expected : expected_tensors(config)) {
     source.check(expected);
     known.insert(expected.name);
@@ -148,8 +187,8 @@ void check_tensors(const ModelConfig& config, const WeightSource& source) {
   const ExpectedTensor head = head_tensor(config, source);
   if (!head.name.empty()) source.check(head);
   for (const std::string& name : source.names()) {
-    if (!known.contains(name)) {
-      throw std::runtime_error(source.describe(name) + ": " + why_unexpected(name));
+    if (!known.contains(name) && !is_frequencies(name)) {
+      throw std::runtime_error(source.describe(name) + ": " + why_unexpected(config, name));
     }
   }
 }
@@ -158,13 +197,14 @@ DecoderWeights load_decoder_weights(const ModelConfig& config, const WeightSourc
                                     const engine::GemmBackend& gemm, engine::ThreadPool& pool,
                                     const std::function<void(size_t bytes)>& packed) {
   const WeightReader read(source, gemm, pool, packed);
+  const ExpectedTensor final_norm{kFinalNorm, {config.hidden_size}};
   DecoderWeights weights;
   weights.token_embeddings =
       source.tensor({kTokenEmbeddings, {config.vocab_size, config.hidden_size}});
   for (size_t layer = 0; layer < config.layers; ++layer) {
     weights.layers.push_back(load_layer(layer_tensors(config, layer), read));
   }
-  weights.final_norm = read.vector({kFinalNorm, {config.hidden_size}});
+  weights.final_norm = read.vector({&final_norm});
   return weights;
 }
 
@@ -172,11 +212,15 @@ size_t packed_weight_bytes(const ModelConfig& config, const engine::GemmBackend&
   const size_t hidden = config.hidden_size;
   const size_t query_width = config.query_heads * config.head_dim;
   const size_t kv_width = config.kv_heads * config.head_dim;
+  const size_t vectors = 2 * hidden + (config.qk_norm ? 2 * config.head_dim : 0) +
+                         (config.qkv_bias ? query_width + 2 * kv_width : 0) +
+                         (config.output_bias ? hidden : 0) +
+                         (config.mlp_bias ? 2 * config.intermediate_size + hidden : 0);
   const size_t layer = gemm.packed_bytes(query_width + 2 * kv_width, hidden) +
                        gemm.packed_bytes(hidden, query_width) +
                        gemm.packed_bytes(2 * config.intermediate_size, hidden) +
                        gemm.packed_bytes(hidden, config.intermediate_size) +
-                       (2 * hidden + 2 * config.head_dim) * sizeof(float);
+                       vectors * sizeof(float);
   return config.layers * layer + hidden * sizeof(float);
 }
 

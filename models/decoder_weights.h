@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,14 @@ namespace espalier::models {
 struct LayerWeights {
   std::vector<float> input_norm;                          // (H)
   std::unique_ptr<engine::PackedMatrix> query_key_value;  // (Q + 2K × H)
-  std::vector<float> query_norm, key_norm;                // (head_dim)
+  std::vector<float> query_norm, key_norm;                // (head_dim), or none
   std::unique_ptr<engine::PackedMatrix> output;           // (H × Q)
   std::vector<float> post_attention_norm;                 // (H)
   std::unique_ptr<engine::PackedMatrix> gate_up;          // (2I × H), gated
   std::unique_ptr<engine::PackedMatrix> down;             // (H × I)
+
+  // One for each output of the products, or none.
+  std::vector<float> query_key_value_bias, output_bias, gate_up_bias, down_bias;
 };
 
 struct DecoderWeights {
@@ -33,8 +37,8 @@ struct DecoderWeights {
   std::vector<float> final_norm;  // (H)
 };
 
-/// Every tensor of a Qwen3 decoder of this configuration, without `lm_head.weight`. The table of
-/// token embeddings must have exactly vocab_size rows, as for Hugging Face.
+/// Every tensor of a decoder of this configuration, without `lm_head.weight`. The table of token
+/// embeddings, which comes first, must have exactly vocab_size rows, as for Hugging Face.
 std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
 
 /// The table that the head reads: `lm_head.weight` or, when embeddings are tied, the token
@@ -43,8 +47,10 @@ std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
 ExpectedTensor head_tensor(const ModelConfig& config, const WeightSource& source);
 
 /// Throws std::runtime_error naming file, tensor and reason unless `source` has every tensor that
-/// the configuration needs, in the right shape, and none that would change results but is not read.
-void check_tensors(const ModelConfig& config, const WeightSource& source);
+/// the configuration needs, in the right shape, and none that would change results but is not read:
+/// here, or by the caller, who names those in `read_elsewhere`.
+void check_tensors(const ModelConfig& config, const WeightSource& source,
+                   const std::set<std::string>& read_elsewhere = {});
 
 /// Packs layer by layer, releasing the pages of what is packed; `packed(bytes)` is called after
 /// each tensor with its bytes in the file. The source must have passed check_tensors() and outlive

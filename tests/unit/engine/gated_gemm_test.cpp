@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "engine/gemm.h"
-#include "tests/reference/swiglu.h"
+#include "tests/reference/gate.h"
 #include "tests/unit/engine/gemm_backends.h"
 #include "tests/unit/engine/gemm_operands.h"
 
@@ -29,9 +29,10 @@ struct GatedWeights {
   static float deviation(size_t inputs) { return 2.0f / std::sqrt(static_cast<float>(inputs)); }
 };
 
-/// silu(x · gateᵀ) ⊙ (x · upᵀ) of operands rounded to `format`: (rows × intermediate).
-std::vector<float> expected_gated(NumberFormat format, ConstMatView x,
-                                  const GatedWeights& weights) {
+/// activation(x · gateᵀ + bias) ⊙ (x · upᵀ + bias) of operands rounded to `format`: (rows ×
+/// intermediate).
+std::vector<float> expected_gated(NumberFormat format, ConstMatView x, const GatedWeights& weights,
+                                  const GatedUnit& unit) {
   const size_t intermediate = weights.gate.view.shape[0];
   const auto product = [&](const std::vector<float>& values) {
     return expected_product(format, x, {values.data(), intermediate, x.cols});
@@ -40,10 +41,26 @@ std::vector<float> expected_gated(NumberFormat format, ConstMatView x,
   const std::vector<double> ups = product(weights.up_values);
   std::vector<float> out;
   for (size_t i = 0; i < gates.size(); ++i) {
-    const float gate_up[] = {static_cast<float>(gates[i]), static_cast<float>(ups[i])};
-    out.push_back(reference::swiglu(gate_up)[0]);
+    const size_t column = i % intermediate;
+    double gate = gates[i], up = ups[i];
+    if (!unit.bias.empty()) {
+      gate += unit.bias[column];
+      up += unit.bias[intermediate + column];
+    }
+    out.push_back(static_cast<float>(reference::activation(unit.activation, gate) * up));
   }
   return out;
+}
+
+/// Every activation, with and without biases.
+std::vector<GatedUnit> units(std::span<const float> bias) {
+  std::vector<GatedUnit> all;
+  for (const ActivationFunction activation :
+       {ActivationFunction::kSilu, ActivationFunction::kGelu, ActivationFunction::kGeluTanh}) {
+    all.push_back({activation, {}});
+    all.push_back({activation, bias});
+  }
+  return all;
 }
 
 class GatedGemmTest : public ::testing::TestWithParam<BackendCase> {
@@ -86,20 +103,25 @@ TEST_P(GatedGemmTest, GatedProductsOfAnyShapeAgreeWithTheTwin) {
     for (const size_t intermediate : {1, 3, 15, 16, 17, 31, 33, 50, 150, 300}) {
       SCOPED_TRACE(std::to_string(intermediate) + " x " + std::to_string(inputs));
       const GatedWeights weights(intermediate, inputs);
-      const std::vector<float> expected = expected_gated(format, rows_of_x, weights);
       const auto packed = backend->pack_gated(three, weights.gate.view, weights.up.view);
       ASSERT_EQ(packed->outputs(), 2 * intermediate);
-      for (const size_t rows : {1, 5, 33, 70}) {
-        for (ThreadPool* pool : {&one, &three}) {
-          OwnedActivations y(format, rows, intermediate, kActivationAlignment);
-          std::vector<float> scratch(backend->gated_scratch(rows, intermediate), kNaN);
-          backend->multiply_gated(*pool, x.view.row_range(0, rows), *packed, y.view, scratch);
-          for (size_t row = 0; row < rows; ++row) {
-            expect_row(y.view, row, std::span(expected).subspan(row * intermediate, intermediate),
-                       inputs);
+      const std::vector<float> bias = random_floats(2 * intermediate, 7);
+      for (const GatedUnit& unit : units(bias)) {
+        const std::vector<float> expected = expected_gated(format, rows_of_x, weights, unit);
+        for (const size_t rows : {1, 5, 33, 70}) {
+          for (ThreadPool* pool : {&one, &three}) {
+            OwnedActivations y(format, rows, intermediate, kActivationAlignment);
+            std::vector<float> scratch(backend->gated_scratch(rows, intermediate), kNaN);
+            backend->multiply_gated(*pool, x.view.row_range(0, rows), *packed, unit, y.view,
+                                    scratch);
+            for (size_t row = 0; row < rows; ++row) {
+              expect_row(y.view, row, std::span(expected).subspan(row * intermediate, intermediate),
+                         inputs);
+            }
           }
+          ASSERT_FALSE(HasFatalFailure())
+              << rows << " rows, " << name_of(unit.activation) << ", bias " << unit.bias.size();
         }
-        ASSERT_FALSE(HasFatalFailure()) << rows << " rows";
       }
     }
   }
@@ -110,7 +132,7 @@ TEST_P(GatedGemmTest, AcceptsNoRows) {
   ThreadPool pool(2);
   const auto packed = backend->pack_gated(pool, weights.gate.view, weights.up.view);
   const OwnedActivations x(GetParam().format, 0, 65), y(GetParam().format, 0, 17);
-  EXPECT_NO_THROW(backend->multiply_gated(pool, x.view, *packed, y.view, {}));
+  EXPECT_NO_THROW(backend->multiply_gated(pool, x.view, *packed, {}, y.view, {}));
 }
 
 TEST_P(GatedGemmTest, ANumberThatIsNotFiniteSpoilsItsRowAlone) {
@@ -122,7 +144,7 @@ TEST_P(GatedGemmTest, ANumberThatIsNotFiniteSpoilsItsRowAlone) {
   const OwnedActivations x(GetParam().format, ConstMatView(values.data(), 3, 65));
   const OwnedActivations y(GetParam().format, 3, 17);
   std::vector<float> scratch(backend->gated_scratch(3, 17));
-  backend->multiply_gated(pool, x.view, *packed, y.view, scratch);
+  backend->multiply_gated(pool, x.view, *packed, {}, y.view, scratch);
   for (size_t row = 0; row < 3; ++row) {
     for (const float value : values_of(y.view, row)) EXPECT_EQ(std::isnan(value), row == 1);
   }
@@ -136,8 +158,9 @@ TEST_P(GatedGemmTest, RefusesOperandsThatDoNotFit) {
   const OwnedActivations x(format, ConstMatView(weights.up_values.data(), 3, 65));
   const OwnedActivations y(format, 3, 17), wide(format, 3, 18), short_by_one(format, 2, 17);
   std::vector<float> scratch(backend->gated_scratch(3, 17));
+  GatedUnit unit;
   const auto multiply = [&](Activations out, std::span<float> memory) {
-    backend->multiply_gated(pool, x.view, *packed, out, memory);
+    backend->multiply_gated(pool, x.view, *packed, unit, out, memory);
   };
   EXPECT_NO_THROW(multiply(y.view, scratch));
   EXPECT_THROW(multiply(wide.view, scratch), std::invalid_argument);
@@ -146,6 +169,9 @@ TEST_P(GatedGemmTest, RefusesOperandsThatDoNotFit) {
     EXPECT_THROW(multiply(y.view, std::span(scratch).first(scratch.size() - 1)),
                  std::invalid_argument);
   }
+  const std::vector<float> bias(33);
+  unit.bias = bias;
+  EXPECT_THROW(multiply(y.view, scratch), std::invalid_argument);
 }
 
 }  // namespace

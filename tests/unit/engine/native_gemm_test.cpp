@@ -121,22 +121,28 @@ TEST_P(NativeGemmTest, AGatedRowsBitsDoNotDependOnItsNeighboursOrThreads) {
   const OwnedTensor up(DataType::kF32, {kIntermediate, kInputs},
                        random_floats(kIntermediate * kInputs, 6));
   const auto gated = backend->pack_gated(pools[0], gate.view, up.view);
+  const std::vector<float> bias = random_floats(2 * kIntermediate, 7);
+  GatedUnit unit;
   const auto multiply = [&](ThreadPool& pool, size_t first, Activations y) {
     std::vector<float> scratch(backend->gated_scratch(y.rows, kIntermediate), kNaN);
-    backend->multiply_gated(pool, x().row_range(first, y.rows), *gated, y, scratch);
+    backend->multiply_gated(pool, x().row_range(first, y.rows), *gated, unit, y, scratch);
   };
-  const OwnedActivations rows_alone(format, kMostRows, kIntermediate);
-  for (size_t row = 0; row < kMostRows; ++row) {
-    multiply(pools[0], row, rows_alone.view.row_range(row, 1));
-  }
-  for (size_t rows = 1; rows <= kMostRows; ++rows) {
-    const size_t first = (kMostRows - rows) / 2;
-    for (ThreadPool& pool : pools) {
-      const OwnedActivations y(format, rows, kIntermediate);
-      multiply(pool, first, y.view);
-      ASSERT_EQ(std::memcmp(y.view.data, rows_alone.view.row(first), rows * y.view.stride), 0);
-      if (format == NumberFormat::kInt8) {
-        ASSERT_TRUE(same_bits(y.scales, std::span(rows_alone.scales).subspan(first, rows)));
+  for (const ActivationFunction activation :
+       {ActivationFunction::kSilu, ActivationFunction::kGelu, ActivationFunction::kGeluTanh}) {
+    unit = {activation, activation == ActivationFunction::kSilu ? std::span<const float>() : bias};
+    const OwnedActivations rows_alone(format, kMostRows, kIntermediate);
+    for (size_t row = 0; row < kMostRows; ++row) {
+      multiply(pools[0], row, rows_alone.view.row_range(row, 1));
+    }
+    for (size_t rows = 1; rows <= kMostRows; ++rows) {
+      const size_t first = (kMostRows - rows) / 2;
+      for (ThreadPool& pool : pools) {
+        const OwnedActivations y(format, rows, kIntermediate);
+        multiply(pool, first, y.view);
+        ASSERT_EQ(std::memcmp(y.view.data, rows_alone.view.row(first), rows * y.view.stride), 0);
+        if (format == NumberFormat::kInt8) {
+          ASSERT_TRUE(same_bits(y.scales, std::span(rows_alone.scales).subspan(first, rows)));
+        }
       }
     }
   }
@@ -197,11 +203,11 @@ TEST(NativeGemm, Int8RefusesMoreInputsThanItsSumsHold) {
   const size_t inputs = size_t{INT32_MAX} / (255 * 127) + 1;
   const std::vector<float> weights(inputs, 1.0f);
   const TensorView tensor{DataType::kF32, {1, inputs}, std::as_bytes(std::span(weights))};
-  EXPECT_THROW((void)make_native_gemm(NumberFormat::kInt8, usable_isa())
-                   ->pack(pool, std::span(&tensor, 1)),
-               std::runtime_error);
-  EXPECT_NO_THROW((void)make_native_gemm(NumberFormat::kBf16, usable_isa())
-                      ->pack(pool, std::span(&tensor, 1)));
+  EXPECT_THROW(
+      (void)make_native_gemm(NumberFormat::kInt8, usable_isa())->pack(pool, std::span(&tensor, 1)),
+      std::runtime_error);
+  EXPECT_NO_THROW(
+      (void)make_native_gemm(NumberFormat::kBf16, usable_isa())->pack(pool, std::span(&tensor, 1)));
 }
 
 TEST(NativeGemm, Int8WeightsMayBeOfAnyMagnitude) {
