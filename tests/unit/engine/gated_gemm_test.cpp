@@ -76,9 +76,9 @@ class GatedGemmTest : public ::testing::TestWithParam<BackendCase> {
     const std::vector<float> values = values_of(y, row);
     const double products = 1e-5 * std::sqrt(static_cast<double>(inputs));
     for (size_t i = 0; i < y.cols; ++i) {
-      double rounding = 0;
-      if (y.format == NumberFormat::kBf16) rounding = std::abs(expected[i]) / 256;
-      if (y.format == NumberFormat::kInt8) rounding = 0.501 * y.scales[row];
+      double rounding = 2e-6 * std::abs(expected[i]);
+      if (y.format == NumberFormat::kBf16) rounding += std::abs(expected[i]) / 256;
+      if (y.format == NumberFormat::kInt8) rounding += 0.501 * y.scales[row];
       ASSERT_NEAR(values[i], expected[i], products + rounding) << "row " << row << ", column " << i;
     }
     const size_t end = activation_stride(y.format, y.cols);

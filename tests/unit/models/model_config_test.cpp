@@ -59,8 +59,11 @@ TEST(ModelConfig, ReadsTheBundledModel) {
   EXPECT_TRUE(config.tied_embeddings);
 }
 
-TEST(ModelConfig, HeadDimDefaultsToHiddenSizePerHead) {
+TEST(ModelConfig, HeadDimDefaultsToHiddenSizePerHeadButForQwen3) {
   TinyModel model;
+  model.config["head_dim"] = "null";
+  EXPECT_EQ(read(model).head_dim, 128U);
+  model.set_family("llama");
   model.config.erase("head_dim");
   EXPECT_EQ(read(model).head_dim, 8U);
   model.config["num_attention_heads"] = "6";
@@ -94,6 +97,7 @@ TEST(ModelConfig, AcceptsWhatPublishedFilesCarryButDoNotUse) {
       {"quantization_config", "null"},
       {"is_causal", "true"},
       {"architectures", R"(["Qwen3Model"])"},
+      {"architectures", R"(["Qwen3ForSequenceClassification"])"},
       {"architectures", "[]"},
       {"architectures", "null"},
       {"use_sliding_window", "null"},
@@ -101,19 +105,6 @@ TEST(ModelConfig, AcceptsWhatPublishedFilesCarryButDoNotUse) {
       {"some_future_key", R"({"a": [1, 2]})"},
   };
   for (const auto& [key, json] : harmless) EXPECT_EQ(error_with(key, json), "no error") << key;
-}
-
-TEST(ModelConfig, AUsedWindowThatIsNullIsNoWindow) {
-  EXPECT_EQ(error_with("use_sliding_window", "true"), "no error");
-}
-
-TEST(ModelConfig, AUsedWindowIsRefusedAlsoWhereItsSizeIsTheDefault) {
-  TinyModel model;
-  model.config["use_sliding_window"] = "true";
-  model.config["sliding_window"] = "4096";
-  EXPECT_THAT(error_of([&] { read(model); }), HasSubstr("use_sliding_window: sliding-window"));
-  model.config.erase("sliding_window");
-  EXPECT_THAT(error_of([&] { read(model); }), HasSubstr("use_sliding_window: sliding-window"));
 }
 
 struct Refusal {
@@ -132,27 +123,28 @@ TEST_P(RefusedConfig, NamesFileKeyAndReason) {
 INSTANTIATE_TEST_SUITE_P(
     ChangesResults, RefusedConfig,
     ::testing::Values(
-        Refusal{"model_type", "\"llama\"", "\"llama\" is not supported; supported: qwen3"},
-        Refusal{"model_type", "\"qwen2\"", "not supported"},
-        Refusal{"architectures", R"(["Qwen3ForSequenceClassification"])", "not supported"},
-        Refusal{"hidden_act", "\"gelu\"", "needs silu"},
-        Refusal{"attention_bias", "true", "biases"},
+        Refusal{"model_type", "\"gemma3\"",
+                "\"gemma3\" is not supported; supported: llama, mistral, qwen2, qwen3"},
+        Refusal{"model_type", "\"bidirectional_pplx_qwen3\"", "not supported"},
+        Refusal{"model_type", "\"qwen3_moe\"", "not supported"},
+        Refusal{"architectures", R"(["Qwen3MoeForCausalLM"])",
+                "supported for model_type qwen3: Qwen3ForCausalLM, Qwen3Model, "
+                "Qwen3ForSequenceClassification"},
+        Refusal{"architectures", R"(["Qwen2ForCausalLM"])", "not supported"},
+        Refusal{"architectures", R"(["Qwen3ForTokenClassification"])", "not supported"},
+        Refusal{"hidden_act", "\"relu\"", "supported: silu, swish, gelu"},
+        Refusal{"hidden_act", "\"quick_gelu\"", "not supported"},
         Refusal{"quantization_config", R"({"bits": 4})", "quantised checkpoints"},
         Refusal{"is_causal", "false", "bidirectional"},
         Refusal{"use_bidirectional_attention", "true", "bidirectional"},
         Refusal{"auto_map", R"({"AutoModel": "modeling.Mine"})", "trust_remote_code"},
+        Refusal{"layer_types", R"(["full_attention", "chunked_attention"])",
+                "\"chunked_attention\" is not supported"},
         Refusal{"layer_types", R"(["full_attention", "sliding_attention"])",
-                "\"sliding_attention\" is not supported"},
+                "use_sliding_window and sliding_window give no window"},
         Refusal{"layer_types", R"(["full_attention"])", "num_hidden_layers = 2"},
         Refusal{"layer_types", R"([1, 2])", "1 is not supported"},
-        Refusal{"rope_scaling", R"({"rope_type": "yarn", "factor": 4})", "\"yarn\""},
-        Refusal{"rope_scaling", R"({"type": "linear", "factor": 2})", "\"linear\""},
-        Refusal{"rope_scaling", "{}", "rope_type: is missing"},
-        Refusal{"rope_parameters", R"({"full_attention": {"rope_type": "default"}})",
-                "rope_type: is missing"},
-        Refusal{"rope_parameters", R"({"rope_type": "default", "rope_theta": 5})", "contradicts"},
-        Refusal{"rope_parameters", R"({"rope_type": "default", "partial_rotary_factor": 0.5})",
-                "unless 1"}));
+        Refusal{"mlp_bias", "true", "models of model_type qwen3 have no such biases"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Nonsense, RefusedConfig,
@@ -227,9 +219,8 @@ TEST(ModelConfig, NoValueOfAnyKeyDoesMoreThanBeRefusedByName) {
 }
 
 TEST(ModelConfig, EverySizeIsRequired) {
-  for (const char* key :
-       {"model_type", "num_hidden_layers", "hidden_size", "intermediate_size",
-        "num_attention_heads", "num_key_value_heads", "vocab_size", "max_position_embeddings"}) {
+  for (const char* key : {"model_type", "num_hidden_layers", "hidden_size", "intermediate_size",
+                          "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
     EXPECT_THAT(error_without(key), HasSubstr(std::string(key) + ": is missing"));
   }
 }

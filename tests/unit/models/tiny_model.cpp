@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <bit>
+#include <cctype>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -139,6 +140,33 @@ TinyModel::TinyModel(const TinyShape& s, uint32_t seed) {
     add(layer + "mlp.down_proj", {s.hidden, s.intermediate});
   }
   add("norm", {s.hidden});
+}
+
+void TinyModel::set_family(const std::string& model_type) {
+  std::string name = model_type;
+  name[0] = static_cast<char>(std::toupper(name[0]));
+  config["model_type"] = '"' + model_type + '"';
+  config["architectures"] = "[\"" + name + "ForCausalLM\"]";
+  if (model_type == "qwen3") return;
+  std::erase_if(tensors, [](const auto& tensor) {
+    return tensor.first.ends_with("q_norm.weight") || tensor.first.ends_with("k_norm.weight");
+  });
+  if (model_type != "qwen2") return;
+  for (const char* product : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}) {
+    add_biases(product);
+  }
+}
+
+void TinyModel::add_biases(const std::string& product) {
+  TestTensors biases;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t at = name.find("." + product + ".weight");
+    if (at == std::string::npos) continue;
+    TestTensor bias = random_tensor({tensor.shape[0]}, static_cast<uint32_t>(at + tensors.size()));
+    for (float& value : bias.values) value -= 1.0F;  // not around a norm's 1
+    biases[name.substr(0, at) + "." + product + ".bias"] = std::move(bias);
+  }
+  tensors.merge(biases);
 }
 
 std::string TinyModel::config_json() const {

@@ -1,5 +1,5 @@
-// Tiny random Qwen3 models written to a temporary folder, for tests that break them one key at a
-// time.
+// Tiny random models, of Qwen3 unless said otherwise, written to a temporary folder, for tests that
+// break them one key at a time.
 #pragma once
 
 #include <cstddef>
@@ -63,6 +63,11 @@ struct TinyModel {
   TestTensors tensors;                        // by published name
 
   explicit TinyModel(const TinyShape& shape = {}, uint32_t seed = 1);
+
+  /// Makes it one of "llama", "mistral", "qwen2" or "qwen3": its names, its norms and biases.
+  void set_family(const std::string& model_type);
+  /// Random biases for a product of every layer: "self_attn.o_proj". The config is the caller's.
+  void add_biases(const std::string& product);
 
   std::string config_json() const;
   void set_dtype(engine::DataType dtype);

@@ -88,11 +88,63 @@ TEST(WeightFiles, TensorsThatWouldChangeResultsAreRefused) {
   };
   EXPECT_THAT(error_with("model.layers.0.self_attn.q_proj.bias"),
               AllOf(HasSubstr("model.safetensors: model.layers.0.self_attn.q_proj.bias"),
+                    HasSubstr("is a bias that models of model_type qwen3"),
                     HasSubstr("would change results")));
   EXPECT_THAT(error_with("model.layers.2.input_layernorm.weight"),
               HasSubstr("does not belong to the layers that config.json describes"));
-  EXPECT_THAT(error_with("score.weight"), HasSubstr("classification heads are not supported"));
+  EXPECT_THAT(error_with("score.weight"),
+              HasSubstr("classification heads are for architectures qwen3"));
   EXPECT_THAT(error_with("linear.weight"), HasSubstr("linear.weight: is not a tensor of a qwen3"));
+}
+
+TEST(WeightFiles, FrequenciesOfOldFilesAreIgnored) {
+  TinyModel model;
+  model.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = random_tensor({6}, 1);
+  model.tensors["model.rotary_emb.inv_freq"] = random_tensor({6}, 1);
+  EXPECT_EQ(check_error(model), "no error");
+}
+
+TEST(WeightFiles, ACallerMayReadTensorsOfItsOwn) {
+  TinyModel model;
+  model.tensors["score.weight"] = random_tensor({1, 32}, 1);
+  const TemporaryFolder folder;
+  model.write(folder);
+  const WeightFiles files = WeightFiles::open(folder.path());
+  const ModelConfig config = read_model_config(folder.path());
+  EXPECT_NO_THROW(check_tensors(config, files, {"score.weight"}));
+  EXPECT_THROW(check_tensors(config, files, {"score.bias"}), std::runtime_error);
+}
+
+TEST(WeightFiles, EveryTensorOfAFamilyIsNeeded) {
+  for (const char* family : {"qwen2", "llama", "mistral", "qwen3"}) {
+    TinyModel model;
+    model.set_family(family);
+    EXPECT_EQ(check_error(model), "no error");
+    const TestTensors all = model.tensors;
+    for (const auto& [name, tensor] : all) {
+      model.tensors.erase(name);
+      EXPECT_THAT(check_error(model), HasSubstr(name.substr(6) + ": ")) << family;
+      model.tensors = all;
+    }
+  }
+}
+
+TEST(WeightFiles, BiasesAreNeededWhereTheConfigSaysSoAndRefusedElsewhere) {
+  TinyModel model;
+  model.set_family("llama");
+  model.config["mlp_bias"] = "true";
+  EXPECT_THAT(check_error(model), HasSubstr("mlp.gate_proj.bias"));
+  for (const char* product : {"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"}) {
+    model.add_biases(product);
+  }
+  EXPECT_EQ(check_error(model), "no error");
+  model.config["mlp_bias"] = "false";
+  EXPECT_THAT(check_error(model), HasSubstr("is a bias that models of model_type llama"));
+
+  TinyModel qwen2;
+  qwen2.set_family("qwen2");
+  qwen2.add_biases("self_attn.o_proj");
+  EXPECT_THAT(check_error(qwen2), HasSubstr("self_attn.o_proj.bias: is a bias"));
 }
 
 TEST(WeightFiles, TheSameTensorUnderBothNamesIsRefused) {
