@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "text/byte_level.h"
+#include "text/utf8.h"
 
 namespace espalier::text {
 namespace {
@@ -28,36 +29,53 @@ int32_t lowest_key(const int32_t* keys, size_t count) {
   return *std::min_element(lowest.begin(), lowest.end());
 }
 
-std::array<uint32_t, 256> ids_of_bytes(const Vocabulary& vocabulary) {
-  std::array<uint32_t, 256> ids;
-  for (size_t byte = 0; byte < 256; ++byte) {
-    const char raw = static_cast<char>(byte);
-    ids[byte] = vocabulary.at(to_byte_level({&raw, 1}));
-  }
-  return ids;
-}
-
-std::unordered_map<uint32_t, std::string> raw_entries_of(const Vocabulary& vocabulary) {
+/// The entries that stand for bytes, as these.
+std::unordered_map<uint32_t, std::string> raw_entries_of(const BpeSpec& spec) {
   std::unordered_map<uint32_t, std::string> entries;
-  entries.reserve(vocabulary.size());
-  for (const auto& [content, id] : vocabulary) {
-    auto bytes = from_byte_level(content);
+  entries.reserve(spec.vocabulary.size());
+  for (const auto& [content, id] : spec.vocabulary) {
+    auto bytes = spec.byte_level ? from_byte_level(content) : std::optional(content);
     if (bytes && !bytes->empty()) entries.emplace(id, *std::move(bytes));
   }
   return entries;
 }
 
+std::variant<ByteSymbols, CharacterSymbols> symbols_of(
+    const BpeSpec& spec, const std::unordered_map<uint32_t, std::string>& raw_entries,
+    const MergeTable& merges) {
+  if (spec.byte_level) return ByteSymbols(spec.vocabulary, raw_entries, spec.merges, merges);
+  return CharacterSymbols(spec.vocabulary, spec.unknown);
+}
+
 }  // namespace
 
-BpeModel::BpeModel(BpeSpec spec) : BpeModel(spec, raw_entries_of(spec.vocabulary)) {}
+/// A symbol that ends before the run ends with the entry of a character other than the mark, with a
+/// `<0x…>` or with the unknown token; the one that starts with the run starts with the mark's own
+/// entry, because what merges make is spelled by its parts.
+bool words_start_at(const BpeSpec& spec, std::string_view mark) {
+  if (spec.byte_level || spec.ignore_merges || is_ascii(mark)) return false;
+  if (spec.vocabulary.find(mark) == spec.vocabulary.end()) return false;
+  std::unordered_map<uint32_t, std::string_view> contents;
+  contents.reserve(spec.vocabulary.size());
+  for (const auto& [content, id] : spec.vocabulary) contents.emplace(id, content);
+  if (spec.unknown.unk_id && contents.at(*spec.unknown.unk_id).ends_with(mark)) return false;
+  return std::all_of(spec.merges.begin(), spec.merges.end(), [&](const Merge& merge) {
+    const std::string_view left = contents.at(merge.left), right = contents.at(merge.right);
+    const std::string_view made = contents.at(merge.merged);
+    const bool spelled = made.size() == left.size() + right.size() && made.starts_with(left) &&
+                         made.ends_with(right);
+    return spelled && (!right.starts_with(mark) || left.ends_with(mark));
+  });
+}
+
+BpeModel::BpeModel(BpeSpec spec) : BpeModel(spec, raw_entries_of(spec)) {}
 
 BpeModel::BpeModel(BpeSpec& spec, const std::unordered_map<uint32_t, std::string>& raw_entries)
-    : vocabulary_(std::move(spec.vocabulary)),
-      merges_(spec.merges),
-      byte_ids_(ids_of_bytes(vocabulary_)),
+    : merges_(spec.merges),
       ignore_merges_(spec.ignore_merges),
       few_ranks_(spec.merges.size() < kFewRanks),
-      early_characters_(raw_entries, spec.merges, merges_, byte_ids_),
+      symbols_(symbols_of(spec, raw_entries, merges_)),
+      vocabulary_(std::move(spec.vocabulary)),
       whole_words_(raw_entries.size()) {
   for (const auto& [content, id] : vocabulary_) {
     longest_entry_bytes_ = std::max(longest_entry_bytes_, content.size());
@@ -68,47 +86,84 @@ BpeModel::BpeModel(BpeSpec& spec, const std::unordered_map<uint32_t, std::string
   for (const auto& [id, bytes] : raw_entries) {
     if (bytes.size() > ShortWordIds::kBytesMax || !is_valid_utf8(bytes)) continue;
     ids.clear();
-    if (!ignore_merges_) merge_word(bytes, scratch, ids);
+    if (!ignore_merges_) {
+      merge_word(bytes, scratch, [&](uint32_t, uint32_t made) { ids.push_back(made); });
+    }
     if (ignore_merges_ || (ids.size() == 1 && ids[0] == id)) whole_words_.insert(bytes, id);
   }
 }
 
+/// The id of a word that is looked up, or ShortWordIds::kNoId if it is to be merged.
+uint32_t BpeModel::whole_word(std::string_view word) const {
+  if (const uint32_t id = whole_words_.find(word); id != ShortWordIds::kNoId) return id;
+  if (!ignore_merges_ || word.size() > longest_entry_bytes_) return ShortWordIds::kNoId;
+  const auto entry = byte_level() ? vocabulary_.find(to_byte_level(word)) : vocabulary_.find(word);
+  return entry == vocabulary_.end() ? ShortWordIds::kNoId : entry->second;
+}
+
 void BpeModel::append_ids(std::string_view word, BpeScratch& scratch,
                           std::vector<uint32_t>& ids) const {
-  if (const uint32_t id = whole_words_.find(word); id != ShortWordIds::kNoId) {
+  if (const uint32_t id = whole_word(word); id != ShortWordIds::kNoId) {
     ids.push_back(id);
     return;
   }
-  if (ignore_merges_ && word.size() <= longest_entry_bytes_) {
-    if (const auto entry = vocabulary_.find(to_byte_level(word)); entry != vocabulary_.end()) {
-      ids.push_back(entry->second);
-      return;
-    }
-  }
-  for (size_t at = 0; at < word.size(); at += kWordBytesMax) {
-    merge_word(word.substr(at, kWordBytesMax), scratch, ids);
+  while (!word.empty()) {
+    const size_t size = character_boundary(word, std::min(word.size(), kWordBytesMax));
+    merge_word(word.substr(0, size), scratch, [&](uint32_t, uint32_t id) { ids.push_back(id); });
+    word.remove_prefix(size);
   }
 }
 
-void BpeModel::merge_word(std::string_view word, BpeScratch& scratch,
-                          std::vector<uint32_t>& ids) const {
-  scratch.first_ids.clear();
-  for (size_t at = 0; at < word.size();) {
-    const auto early = early_characters_.find(word, at);
-    scratch.first_ids.push_back(
-        early.length != 0 ? early.id : byte_ids_[static_cast<unsigned char>(word[at])]);
-    at += std::max<size_t>(early.length, 1);
+void BpeModel::append_ids_with_ends(std::string_view word, BpeScratch& scratch,
+                                    std::vector<uint32_t>& ids, std::vector<size_t>& ends) const {
+  if (const uint32_t id = whole_word(word); id != ShortWordIds::kNoId) {
+    ids.push_back(id);
+    ends.push_back(word.size());
+    return;
   }
-  if (few_ranks_ && scratch.first_ids.size() <= kFewSymbols) {
-    merge_few(scratch.first_ids, ids);
+  for (size_t begin = 0; begin < word.size();) {
+    const size_t end = character_boundary(word, std::min(word.size(), begin + kWordBytesMax));
+    const std::string_view part = word.substr(begin, end - begin);
+    auto& first_ends = scratch.first_ends;
+    first_ends.clear();
+    spell(part, [&](uint32_t, size_t bytes) {
+      first_ends.push_back((first_ends.empty() ? begin : first_ends.back()) + bytes);
+    });
+    // An id ends where the next one begins.
+    merge_word(part, scratch, [&](uint32_t first, uint32_t id) {
+      if (first != 0) ends.push_back(first_ends[first - 1]);
+      ids.push_back(id);
+    });
+    ends.push_back(end);
+    begin = end;
+  }
+}
+
+template <typename Put>
+void BpeModel::spell(std::string_view word, const Put& put) const {
+  if (const auto* const bytes = std::get_if<ByteSymbols>(&symbols_)) {
+    bytes->spell(word, put);
   } else {
-    merge_many(scratch, ids);
+    std::get<CharacterSymbols>(symbols_).spell(word, put);
+  }
+}
+
+/// Calls put(index of its first symbol, id) for each symbol that is left.
+template <typename Put>
+void BpeModel::merge_word(std::string_view word, BpeScratch& scratch, const Put& put) const {
+  scratch.first_ids.clear();
+  spell(word, [&](uint32_t id, size_t) { scratch.first_ids.push_back(id); });
+  if (few_ranks_ && scratch.first_ids.size() <= kFewSymbols) {
+    merge_few(scratch.first_ids, put);
+  } else {
+    merge_many(scratch, put);
   }
 }
 
 /// Merges 1 to kFewSymbols symbols. Each pair's rank and position are one number, so that a search
 /// for the lowest is a loop without branches, of which compilers make vector instructions.
-void BpeModel::merge_few(const std::vector<uint32_t>& first_ids, std::vector<uint32_t>& ids) const {
+template <typename Put>
+void BpeModel::merge_few(const std::vector<uint32_t>& first_ids, const Put& put) const {
   std::array<uint32_t, kFewSymbols> symbols;
   std::array<uint8_t, kFewSymbols + 1> next, previous;
   // Of the pair that a symbol is the left one of:
@@ -138,7 +193,7 @@ void BpeModel::merge_few(const std::vector<uint32_t>& first_ids, std::vector<uin
     find_pair(left);
     if (left > 0) find_pair(previous[left]);
   }
-  for (uint32_t i = 0; i < count; i = next[i]) ids.push_back(symbols[i]);
+  for (uint32_t i = 0; i < count; i = next[i]) put(i, symbols[i]);
 }
 
 /// Queues the pair of the symbols at `left` and `right` if it has a merge.
@@ -149,8 +204,11 @@ void BpeModel::push_candidate(BpeScratch& scratch, uint32_t left, uint32_t right
   std::push_heap(scratch.candidates.begin(), scratch.candidates.end(), std::greater<>());
 }
 
-void BpeModel::merge_many(BpeScratch& scratch, std::vector<uint32_t>& ids) const {
-  auto& [first_ids, symbols, candidates] = scratch;
+template <typename Put>
+void BpeModel::merge_many(BpeScratch& scratch, const Put& put) const {
+  const std::vector<uint32_t>& first_ids = scratch.first_ids;
+  auto& symbols = scratch.symbols;
+  auto& candidates = scratch.candidates;
   const auto count = static_cast<uint32_t>(first_ids.size());
   symbols.clear();
   candidates.clear();
@@ -183,7 +241,7 @@ void BpeModel::merge_many(BpeScratch& scratch, std::vector<uint32_t>& ids) const
     if (previous != kNone) push_candidate(scratch, previous, left);
     if (next != kNone) push_candidate(scratch, left, next);
   }
-  for (uint32_t i = 0; i != kNone && count != 0; i = symbols[i].next) ids.push_back(symbols[i].id);
+  for (uint32_t i = 0; i != kNone && count != 0; i = symbols[i].next) put(i, symbols[i].id);
 }
 
 }  // namespace espalier::text

@@ -11,8 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Options that change ids when they are set. `unk_token`, `fuse_unk` and `byte_fallback` need no
-/// mention: with an entry for every byte there is nothing unknown.
+/// Options that change ids when they are set.
 void refuse_unsupported(const JsonField& model) {
   if (const auto type = model.find("type"); type && type->as_string() != "BPE") {
     type->refuse("the model " + in_quotes(type->as_string()) + " is not supported (BPE is)");
@@ -45,15 +44,37 @@ Vocabulary read_vocabulary(const JsonField& field) {
     }
     vocabulary.emplace(content, id.get<uint32_t>());
   }
+  return vocabulary;
+}
+
+void check_bytes(const JsonField& field, const Vocabulary& vocabulary) {
   for (int byte = 0; byte < 256; ++byte) {
     const char raw = static_cast<char>(byte);
     const std::string content = to_byte_level({&raw, 1});
     if (vocabulary.find(content) == vocabulary.end()) {
       field.refuse("no entry " + in_quotes(content) + " for byte " + std::to_string(byte) +
-                   "; only byte-level vocabularies are supported");
+                   ", which the pre-tokenizer ByteLevel needs");
     }
   }
-  return vocabulary;
+}
+
+UnknownCharacters read_unknown(const JsonField& model, const Vocabulary& vocabulary) {
+  UnknownCharacters unknown;
+  unknown.byte_fallback = model.bool_or("byte_fallback", false);
+  unknown.fuse_unk = model.bool_or("fuse_unk", false);
+  const auto unk_token = model.find("unk_token");
+  if (unk_token) {
+    const auto entry = vocabulary.find(unk_token->as_string());
+    if (entry != vocabulary.end() && !entry->first.empty()) unknown.unk_id = entry->second;
+  }
+  if (!spells_all_characters(vocabulary, unknown)) {
+    (unk_token ? *unk_token : model)
+        .refuse(
+            "characters without an entry would vanish; expected an unk_token that is in "
+            "model.vocab, or byte_fallback with entries <0x00> to <0xFF>; or the pre-tokenizer "
+            "ByteLevel");
+  }
+  return unknown;
 }
 
 /// The two parts of a merge: `["a", "b"]`, or "a b" in older files.
@@ -99,10 +120,16 @@ std::vector<Merge> read_merges(const JsonField& field, const Vocabulary& vocabul
 
 }  // namespace
 
-BpeSpec read_bpe(const JsonField& model) {
+BpeSpec read_bpe(const JsonField& model, bool byte_level) {
   refuse_unsupported(model);
   BpeSpec spec;
+  spec.byte_level = byte_level;
   spec.vocabulary = read_vocabulary(model.at("vocab"));
+  if (byte_level) {
+    check_bytes(model.at("vocab"), spec.vocabulary);  // then no character is unknown
+  } else {
+    spec.unknown = read_unknown(model, spec.vocabulary);
+  }
   spec.merges = read_merges(model.at("merges"), spec.vocabulary);
   spec.ignore_merges = model.bool_or("ignore_merges", false);
   return spec;

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "text/utf8.h"
+
 namespace espalier::text {
 
 JsonField::JsonField(const nlohmann::json& document, const std::string& file)
@@ -45,6 +47,12 @@ std::vector<JsonField> JsonField::items() const {
 std::string JsonField::as_string() const {
   if (!value_->is_string()) refuse("expected a string");
   return value_->get<std::string>();
+}
+
+std::string JsonField::as_character() const {
+  const std::string text = as_string();
+  if (text.empty() || decode_utf8(text, 0).length != text.size()) refuse("expected one character");
+  return text;
 }
 
 bool JsonField::as_bool() const {

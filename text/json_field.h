@@ -27,6 +27,7 @@ class JsonField {
   std::vector<JsonField> items() const;
   std::string as_string() const;
   bool as_bool() const;
+  std::string as_character() const;  // a string of one
   uint32_t as_token_id() const;
 
   std::string string_at(std::string_view key) const { return at(key).as_string(); }

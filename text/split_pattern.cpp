@@ -111,15 +111,22 @@ bool SplitPattern::starts_afresh() const {
 }
 
 size_t SplitPattern::split_from(std::string_view text, size_t from, TextEnd end, size_t pieces_max,
-                                std::vector<std::string_view>& pieces) const {
-  if (scanner_) return scanner_->split_from(text, from, end, pieces_max, pieces);
+                                std::vector<std::string_view>& pieces,
+                                std::vector<bool>* matches) const {
+  if (scanner_) {
+    from = scanner_->split_from(text, from, end, pieces_max, pieces);
+    if (matches != nullptr) matches->resize(pieces.size(), true);  // there is nothing between them
+    return from;
+  }
   Matcher matcher(code_.get(), text, end);
   const size_t size_before = pieces.size();
   size_t piece_begin = from, search_from = from;
   bool matched_before = from > 0;
-  const auto put_piece = [&](size_t piece_end) {
-    if (piece_end > piece_begin)
+  const auto put_piece = [&](size_t piece_end, bool is_match) {
+    if (piece_end > piece_begin || (matches != nullptr && is_match)) {
       pieces.push_back(text.substr(piece_begin, piece_end - piece_begin));
+      if (matches != nullptr) matches->push_back(is_match);
+    }
     piece_begin = piece_end;
   };
   while (search_from <= text.size() && matcher.find(search_from)) {
@@ -130,12 +137,12 @@ size_t SplitPattern::split_from(std::string_view text, size_t from, TextEnd end,
       search_from += search_from < text.size() ? decode_utf8(text, search_from).length : 1;
       continue;
     }
-    put_piece(match_begin);
-    put_piece(match_end);
+    put_piece(match_begin, false);
+    put_piece(match_end, true);
     search_from = match_end;
     matched_before = true;
   }
-  if (end == TextEnd::kFinal) put_piece(text.size());
+  if (end == TextEnd::kFinal) put_piece(text.size(), false);
   return piece_begin;
 }
 

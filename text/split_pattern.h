@@ -1,6 +1,6 @@
-// The pre-tokenizer's `Split` with behaviour "Isolated": text cut into the matches of a regular
-// expression and what lies between them. Patterns that a WordScanner knows are scanned, all others
-// go to PCRE2.
+// Text cut into the matches of a regular expression and what lies between them, which is the
+// pre-tokenizer's `Split` with behaviour "Isolated". Patterns that a WordScanner knows are scanned,
+// all others go to PCRE2.
 //
 // Thread contract: immutable after construction; every call brings its own match data.
 #pragma once
@@ -34,15 +34,20 @@ class SplitPattern {
   ///
   /// Time is linear in `text` for the published patterns. A match that exceeds PCRE2's limits
   /// (hundreds of megabytes of backtracking state) ends the splitting: the rest stays one piece.
-  void split(std::string_view text, std::vector<std::string_view>& pieces) const {
-    split_from(text, 0, TextEnd::kFinal, kAllPieces, pieces);
+  ///
+  /// Appends to `matches`, if given, whether each piece is a match; then matches of nothing are
+  /// (empty) pieces, too.
+  void split(std::string_view text, std::vector<std::string_view>& pieces,
+             std::vector<bool>* matches = nullptr) const {
+    split_from(text, 0, TextEnd::kFinal, kAllPieces, pieces, matches);
   }
 
   /// Goes on at `from`, which is 0 or what an earlier call for `text` returned; appends
   /// `pieces_max` pieces or few more, and returns where they end. Of a text with an open end those
   /// only that are pieces of it whatever follows: when there are none left, returns `from`.
   size_t split_from(std::string_view text, size_t from, TextEnd end, size_t pieces_max,
-                    std::vector<std::string_view>& pieces) const;
+                    std::vector<std::string_view>& pieces,
+                    std::vector<bool>* matches = nullptr) const;
 
   /// Whether what comes behind a piece of a text with an open end is split as if the text began
   /// there.

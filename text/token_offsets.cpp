@@ -26,31 +26,30 @@ std::string replace_invalid_utf8(std::string_view text, Alignment& alignment) {
   return out;
 }
 
-/// The bytes that an id of merged bytes stands for: its content has a character for each.
-size_t count_bytes(std::string_view content) {
-  return static_cast<size_t>(
-      std::count_if(content.begin(), content.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 ByteRange shifted(ByteRange range, size_t by) { return {range.begin + by, range.end + by}; }
 
 }  // namespace
 
 struct Tokenizer::Impl::OffsetSink {
   std::vector<TokenWithOffsets> tokens;
-  Alignment to_given;        // from the text that is valid UTF-8 to the one that was given
-  Alignment to_raw;          // from a segment's normalized text to its raw text …
-  size_t raw_begin = 0;      // … which is there in the valid text
-  size_t segment_begin = 0;  // where append_words() is in the segment's normalized text
+  Alignment to_given;             // from the text that is valid UTF-8 to the one that was given
+  std::vector<Alignment> to_raw;  // from a segment's normalized text to its raw text, step by step
+  size_t raw_begin = 0;           // … which is there in the valid text
+  size_t segment_begin = 0;       // where append_words() is in the segment's normalized text
+  Alignment to_normalized;        // from marked text to that
   EncodeScratch scratch;
   std::vector<uint32_t> word_ids;
+  std::vector<size_t> word_ends;  // of the ids in the word
 
   void put(uint32_t id, ByteRange valid) {
     const ByteRange given = to_given.source_of(valid);
     tokens.push_back({id, given.begin, given.end, false});
   }
   void put_normalized(uint32_t id, ByteRange normalized) {
-    put(id, shifted(to_raw.source_of(normalized), raw_begin));
+    for (auto step = to_raw.rbegin(); step != to_raw.rend(); ++step) {
+      normalized = step->source_of(normalized);
+    }
+    put(id, shifted(normalized, raw_begin));
   }
 };
 
@@ -78,25 +77,25 @@ void Tokenizer::Impl::append_with_offsets(std::string_view text, bool match_adde
 
 void Tokenizer::Impl::append_segment(std::string_view raw, const AddedTokenMatcher& tokens,
                                      OffsetSink& sink) const {
-  sink.to_raw = {};
-  std::string_view text = raw;
-  if (normalizer) {
-    text = normalizer->normalize(raw, sink.scratch.normalized, sink.to_raw);
-  } else {
-    sink.to_raw.append_same(raw.size());
-  }
+  const std::string_view text = normalizer.normalize(raw, sink.scratch.normalized, sink.to_raw);
   for (const TextSegment& segment : tokens.split(text, TextEnd::kFinal)) {
     const auto begin = static_cast<size_t>(segment.text.data() - text.data());
     if (segment.added_token) {
       sink.put_normalized(*segment.added_token, {begin, begin + segment.text.size()});
     } else {
       sink.segment_begin = begin;
-      append_words(segment.text, sink);
+      append_words(segment.text, sink.raw_begin == 0 && begin == 0, sink);
     }
   }
 }
 
-void Tokenizer::Impl::append_words(std::string_view text, OffsetSink& sink) const {
+void Tokenizer::Impl::append_words(std::string_view text, bool begins_text,
+                                   OffsetSink& sink) const {
+  const auto& metaspace = pre_tokenizer.metaspace;
+  if (metaspace) {
+    sink.to_normalized = {};
+    text = metaspace->marked(text, begins_text, sink.scratch.marked, sink.to_normalized);
+  }
   auto& pre_tokens = sink.scratch.pre_tokens;
   size_t word_begin = 0;  // in `text`
   for (size_t at = 0, next;
@@ -105,14 +104,16 @@ void Tokenizer::Impl::append_words(std::string_view text, OffsetSink& sink) cons
       // Words are the text, but for a space before one where the text has none.
       const size_t inserted = word.front() == ' ' && text[word_begin] != ' ' ? 1 : 0;
       sink.word_ids.clear();
-      model.append_ids(word, sink.scratch.bpe, sink.word_ids);
+      sink.word_ends.clear();
+      model.append_ids_with_ends(word, sink.scratch.bpe, sink.word_ids, sink.word_ends);
       size_t in_word = 0;
-      for (const uint32_t id : sink.word_ids) {
-        const size_t end_in_word = in_word + count_bytes(entries.in_vocabulary(id).content);
+      for (size_t i = 0; i < sink.word_ids.size(); ++i) {
+        const size_t end_in_word = sink.word_ends[i];
         ByteRange range{word_begin + std::max(in_word, inserted) - inserted,
                         word_begin + std::max(end_in_word, inserted + 1) - inserted};
         range = whole_characters(text, range);
-        sink.put_normalized(id, shifted(range, sink.segment_begin));
+        if (metaspace) range = sink.to_normalized.source_of(range);
+        sink.put_normalized(sink.word_ids[i], shifted(range, sink.segment_begin));
         in_word = end_in_word;
       }
       word_begin += word.size() - inserted;

@@ -24,14 +24,7 @@ const TokenEntry* TokenTable::find(uint32_t id) const {
   return entry == entries_.end() || entry->id != id ? nullptr : &*entry;
 }
 
-const TokenEntry& TokenTable::in_vocabulary(uint32_t id) const {
-  const auto behind =
-      std::upper_bound(entries_.begin(), entries_.end(), id,
-                       [](uint32_t wanted, const TokenEntry& a) { return wanted < a.id; });
-  return *(behind - 1);
-}
-
-std::string token_bytes(std::string_view content) {
+std::string byte_level_entry_bytes(std::string_view content) {
   auto bytes = from_byte_level(content);
   return bytes ? *std::move(bytes) : std::string(content);
 }

@@ -16,7 +16,7 @@ namespace espalier::text {
 
 struct TokenEntry {
   uint32_t id;
-  std::string_view content;  // as the vocabulary writes it: in the byte-level alphabet
+  std::string_view content;  // as the vocabulary writes it
   bool special;              // an added token with `special`
 };
 
@@ -29,16 +29,13 @@ class TokenTable {
   /// The entry of `id`, or null if there is none.
   const TokenEntry* find(uint32_t id) const;
 
-  /// The vocabulary's entry of an id that it has. A file may give an added token the same id.
-  const TokenEntry& in_vocabulary(uint32_t id) const;
-
  private:
   std::vector<TokenEntry> entries_;  // sorted by id: ids may have gaps of any size
 };
 
-/// The bytes that an entry stands for. Hugging Face's byte-level decoder reads every content alike,
-/// those of added tokens too: one that has a character outside the byte-level alphabet stands for
-/// its own UTF-8.
-std::string token_bytes(std::string_view content);
+/// The bytes that an entry of a byte-level vocabulary stands for. Hugging Face's byte-level decoder
+/// reads every content alike, those of added tokens too: one that has a character outside the
+/// byte-level alphabet stands for its own UTF-8.
+std::string byte_level_entry_bytes(std::string_view content);
 
 }  // namespace espalier::text

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "text/tokenizer_impl.h"
+#include "text/tokenizer_json.h"
 #include "text/utf8.h"
 
 namespace espalier::text {
@@ -14,16 +15,27 @@ namespace {
 /// Chinese and source code have fewer than 5 bytes an id.
 constexpr size_t kWindowBytesPerId = 8, kWindowBytesMin = 1024, kWindowGrowth = 4;
 
+/// Where a text would be one word, but merges reach over no beginning of a run of marks, the text
+/// is cut there.
+PreTokenizer with_marked_words(PreTokenizer words, const BpeSpec& model) {
+  const std::string mark = words.metaspace ? words.metaspace->mark : std::string(kSpaceMark);
+  if (words.cuts_nothing() && words_start_at(model, mark)) {
+    words.marked_words = MarkedWords{mark, false};
+  }
+  return words;
+}
+
 }  // namespace
 
 Tokenizer::Impl::Impl(TokenizerSpec spec)
-    : normalizer(std::move(spec.normalizer)),
-      pre_tokenizer(std::move(spec.pre_tokenizer)),
+    : id_count(count_ids(spec)),
+      normalizer(std::move(spec.normalizer)),
+      pre_tokenizer(with_marked_words(std::move(spec.pre_tokenizer), spec.model)),
       model(std::move(spec.model)),
       post_processor(std::move(spec.post_processor)),
       added_tokens(std::move(spec.added_tokens)),
       entries(model.vocabulary(), added_tokens),
-      id_count(spec.id_count) {
+      decoder(std::move(spec.decoder)) {
   std::vector<AddedToken> raw, normalized;
   for (const AddedToken& token : added_tokens) {
     added_ids.emplace(token.content, token.id);
@@ -49,21 +61,20 @@ void Tokenizer::Impl::append_ids(std::string_view text, TextEnd end, bool match_
       sink.ids.push_back(*segment.added_token);
     } else {
       const bool last = &segment == &segments.back();
-      append_segment(segment.text, last ? end : TextEnd::kFinal, normalized, scratch, sink);
+      append_segment(segment.text, segment.text.data() == text.data(), last ? end : TextEnd::kFinal,
+                     normalized, scratch, sink);
     }
   }
 }
 
 /// Appends the ids of raw text, valid UTF-8, in which `tokens` are looked for once it is
 /// normalized.
-void Tokenizer::Impl::append_segment(std::string_view raw, TextEnd end,
+void Tokenizer::Impl::append_segment(std::string_view raw, bool begins_text, TextEnd end,
                                      const AddedTokenMatcher& tokens, EncodeScratch& scratch,
                                      IdSink& sink) const {
   std::string_view text = raw;
-  if (normalizer) {
-    if (end == TextEnd::kOpen) text = text.substr(0, normalizer->settled_bytes(text));
-    text = normalizer->normalize(text, scratch.normalized);
-  }
+  if (end == TextEnd::kOpen) text = text.substr(0, normalizer.settled_bytes(text));
+  text = normalizer.normalize(text, scratch.normalized);
   const std::vector<TextSegment> segments = tokens.split(text, end);
   for (const TextSegment& segment : segments) {
     if (sink.full()) return;
@@ -71,12 +82,21 @@ void Tokenizer::Impl::append_segment(std::string_view raw, TextEnd end,
       sink.ids.push_back(*segment.added_token);
     } else {
       const bool last = &segment == &segments.back();
-      append_words(segment.text, last ? end : TextEnd::kFinal, scratch, sink);
+      const bool begins = begins_text && segment.text.data() == text.data();
+      append_words(marked(segment.text, begins, scratch.marked), last ? end : TextEnd::kFinal,
+                   scratch, sink);
     }
   }
 }
 
-/// Appends the ids of normalized text and returns where they end in it.
+/// Text as the pre-tokenizer's metaspace makes it.
+std::string_view Tokenizer::Impl::marked(std::string_view text, bool begins_text,
+                                         std::string& buffer) const {
+  const auto& metaspace = pre_tokenizer.metaspace;
+  return metaspace ? metaspace->marked(text, begins_text, buffer) : text;
+}
+
+/// Appends the ids of normalized and marked text and returns where they end in it.
 size_t Tokenizer::Impl::append_words(std::string_view text, TextEnd end, EncodeScratch& scratch,
                                      IdSink& sink) const {
   size_t at = 0;
@@ -103,6 +123,11 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 
 Tokenizer Tokenizer::parse(std::string_view bytes, const std::string& name) {
   return Tokenizer(std::make_unique<const Impl>(parse_tokenizer_json(bytes, name)));
+}
+
+Tokenizer Tokenizer::from_spec(TokenizerSpec spec, const std::string& name) {
+  check_spec(spec, name);
+  return Tokenizer(std::make_unique<const Impl>(std::move(spec)));
 }
 
 std::vector<uint32_t> Tokenizer::encode(std::string_view utf8, const EncodeOptions& options) const {
@@ -141,19 +166,19 @@ Tokenizer::Encoded Tokenizer::encode_up_to(std::string_view utf8, size_t ids_max
 }
 
 Tokenizer::Beginning Tokenizer::encode_beginning(std::string_view utf8) const {
-  if (!impl_->pre_tokenizer.starts_afresh()) return {{}, std::string(utf8)};
+  if (!impl_->pre_tokenizer.starts_afresh() || !impl_->normalizer.goes_on()) {
+    return {{}, std::string(utf8)};
+  }
   // Bytes behind the end may belong to the last character.
   const bool complete = utf8.empty() || is_ascii(utf8.substr(utf8.size() - 1));
   const size_t known = complete ? utf8.size() : character_boundary(utf8, utf8.size() - 1);
   const std::string valid = replace_invalid_utf8(utf8.substr(0, known));
-  std::string_view settled = valid;
-  std::string_view unsettled;
   EncodeScratch scratch;
-  if (impl_->normalizer) {
-    const size_t size = impl_->normalizer->settled_bytes(valid);
-    unsettled = settled.substr(size);
-    settled = impl_->normalizer->normalize(settled.substr(0, size), scratch.normalized);
-  }
+  const size_t settled_bytes = impl_->normalizer.settled_bytes(valid);
+  const std::string_view unsettled = std::string_view(valid).substr(settled_bytes);
+  std::string_view settled = std::string_view(valid).substr(0, settled_bytes);
+  settled = impl_->normalizer.normalize(settled, scratch.normalized);
+  settled = impl_->marked(settled, true, scratch.marked);
   IdSink sink;
   const size_t at = impl_->append_words(settled, TextEnd::kOpen, scratch, sink);
   Beginning result{std::move(sink.ids), {}};
@@ -186,7 +211,7 @@ std::optional<std::string_view> Tokenizer::token_content(uint32_t id) const {
 
 std::string Tokenizer::token_bytes(uint32_t id) const {
   const TokenEntry* const entry = impl_->entries.find(id);
-  return entry == nullptr ? std::string() : text::token_bytes(entry->content);
+  return entry == nullptr ? std::string() : impl_->entry_bytes(entry->content);
 }
 
 bool Tokenizer::is_special(uint32_t id) const {
@@ -194,13 +219,23 @@ bool Tokenizer::is_special(uint32_t id) const {
   return entry != nullptr && entry->special;
 }
 
+std::string Tokenizer::Impl::entry_bytes(std::string_view content) const {
+  return model.byte_level() ? byte_level_entry_bytes(content) : decoder.entry_bytes(content);
+}
+
 std::string Tokenizer::decode(std::span<const uint32_t> ids, bool skip_special_tokens) const {
   std::string bytes;
+  std::vector<std::string> contents;
   for (const uint32_t id : ids) {
     const TokenEntry* const entry = impl_->entries.find(id);
     if (entry == nullptr || (skip_special_tokens && entry->special)) continue;
-    bytes += text::token_bytes(entry->content);
+    if (impl_->model.byte_level()) {
+      bytes += byte_level_entry_bytes(entry->content);
+    } else {
+      contents.emplace_back(entry->content);
+    }
   }
+  if (!impl_->model.byte_level()) return impl_->decoder.decode(std::move(contents));
   return is_valid_utf8(bytes) ? bytes : replace_invalid_utf8(bytes);
 }
 

@@ -18,6 +18,8 @@
 
 namespace espalier::text {
 
+struct TokenizerSpec;  // text/tokenizer_spec.h
+
 struct EncodeOptions {
   /// Apply the post-processor's template (for Qwen3-Embedding: append `<|endoftext|>`).
   bool add_special_tokens = true;
@@ -45,6 +47,10 @@ class Tokenizer {
 
   /// The same from the bytes of a tokenizer.json; `name` stands for the file in messages.
   static Tokenizer parse(std::string_view bytes, const std::string& name);
+
+  /// The same from a spec that was filled by other means. Throws std::runtime_error, "name: …", if
+  /// its ids do not fit together.
+  static Tokenizer from_spec(TokenizerSpec spec, const std::string& name);
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;

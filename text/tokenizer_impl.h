@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,14 +15,14 @@
 #include "text/text_end.h"
 #include "text/token_table.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_json.h"
-#include "text/unicode_normalizer.h"
+#include "text/tokenizer_spec.h"
 
 namespace espalier::text {
 
 /// Buffers that are reused within one encode().
 struct EncodeScratch {
   std::string normalized;
+  std::string marked;
   PreTokenScratch pre_tokens;
   BpeScratch bpe;
 };
@@ -38,7 +37,8 @@ struct IdSink {
 };
 
 struct Tokenizer::Impl {
-  std::optional<UnicodeNormalizer> normalizer;
+  size_t id_count;
+  Normalizer normalizer;
   AddedTokenMatcher raw_tokens;         // looked for before normalization …
   AddedTokenMatcher normalized_tokens;  // … and after it
   PreTokenizer pre_tokenizer;
@@ -47,14 +47,15 @@ struct Tokenizer::Impl {
   std::vector<AddedToken> added_tokens;
   Vocabulary added_ids;
   TokenTable entries;  // refers to `model` and `added_tokens`
-  size_t id_count;
+  Decoder decoder;
 
   explicit Impl(TokenizerSpec spec);
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   void append_ids(std::string_view text, TextEnd end, bool match_added_tokens, IdSink& sink) const;
-  void append_segment(std::string_view raw, TextEnd end, const AddedTokenMatcher& tokens,
-                      EncodeScratch& scratch, IdSink& sink) const;
+  void append_segment(std::string_view raw, bool begins_text, TextEnd end,
+                      const AddedTokenMatcher& tokens, EncodeScratch& scratch, IdSink& sink) const;
+  std::string_view marked(std::string_view text, bool begins_text, std::string& buffer) const;
   size_t append_words(std::string_view text, TextEnd end, EncodeScratch& scratch,
                       IdSink& sink) const;
 
@@ -63,7 +64,9 @@ struct Tokenizer::Impl {
   void append_with_offsets(std::string_view text, bool match_added_tokens, OffsetSink& sink) const;
   void append_segment(std::string_view raw, const AddedTokenMatcher& tokens,
                       OffsetSink& sink) const;
-  void append_words(std::string_view text, OffsetSink& sink) const;
+  void append_words(std::string_view text, bool begins_text, OffsetSink& sink) const;
+
+  std::string entry_bytes(std::string_view content) const;
 };
 
 }  // namespace espalier::text

@@ -43,20 +43,7 @@ std::string read_file(const std::filesystem::path& path) {
   return std::move(bytes).str();
 }
 
-std::optional<UnicodeNormalizer> read_normalizer(const std::optional<JsonField>& normalizer) {
-  std::optional<UnicodeNormalizer> nfc;
-  if (!normalizer) return nfc;
-  for (const JsonField& component : flatten_sequence(*normalizer, "normalizers")) {
-    const std::string type = component.string_at("type");
-    if (type != "NFC")
-      component.refuse("the normalizer " + in_quotes(type) + " is not supported (NFC is)");
-    if (!nfc) nfc.emplace();
-  }
-  return nfc;
-}
-
-AddedToken read_added_token(const JsonField& field,
-                            const std::optional<UnicodeNormalizer>& normalizer) {
+AddedToken read_added_token(const JsonField& field, const Normalizer& normalizer) {
   AddedToken token;
   token.content = field.string_at("content");
   token.id = field.at("id").as_token_id();
@@ -64,11 +51,7 @@ AddedToken read_added_token(const JsonField& field,
   token.strip_right = field.bool_or("rstrip", false);
   token.normalized = field.bool_or("normalized", false);
   token.special = field.bool_or("special", false);
-  token.pattern = token.content;
-  if (token.normalized && normalizer) {
-    std::string buffer;
-    token.pattern = std::string(normalizer->normalize(token.content, buffer));
-  }
+  set_pattern(token, normalizer);
   if (field.bool_or("single_word", false)) {
     field.refuse("single_word is not supported (token " + in_quotes(token.content) + ")");
   }
@@ -79,7 +62,7 @@ AddedToken read_added_token(const JsonField& field,
 /// id, the others are numbered from the end of the vocabulary on. Where that differs, nobody can
 /// tell which ids the model was trained with.
 std::vector<AddedToken> read_added_tokens(const std::optional<JsonField>& field,
-                                          const std::optional<UnicodeNormalizer>& normalizer,
+                                          const Normalizer& normalizer,
                                           const Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
   if (!field) return tokens;
@@ -106,17 +89,11 @@ std::vector<AddedToken> read_added_tokens(const std::optional<JsonField>& field,
   return tokens;
 }
 
-uint32_t count_ids(const TokenizerSpec& spec) {
-  uint32_t count = 0;
-  for (const auto& [content, id] : spec.model.vocabulary) count = std::max(count, id + 1);
-  for (const AddedToken& token : spec.added_tokens) count = std::max(count, token.id + 1);
-  return count;
-}
-
 void check_template_ids(const TokenizerSpec& spec, const JsonField& post_processor) {
+  const size_t count = count_ids(spec);
   for (const auto* ids : {&spec.post_processor.prefix, &spec.post_processor.suffix}) {
     for (const uint32_t id : *ids) {
-      if (id >= spec.id_count) {
+      if (id >= count) {
         post_processor.refuse("the template adds id " + std::to_string(id) +
                               ", which the vocabulary lacks");
       }
@@ -144,12 +121,20 @@ TokenizerSpec parse_tokenizer_json(std::string_view bytes, const std::string& na
     version->refuse("expected \"1.0\"");
   }
   TokenizerSpec spec;
-  spec.model = read_bpe(root.at("model"));
-  spec.normalizer = read_normalizer(root.find("normalizer"));
-  spec.pre_tokenizer = read_pre_tokenizer(root.at("pre_tokenizer"));
+  bool byte_level = false;
+  if (const auto pre_tokenizer = root.find("pre_tokenizer")) {
+    auto read = read_pre_tokenizer(*pre_tokenizer);
+    spec.pre_tokenizer = std::move(read.pre_tokenizer);
+    byte_level = read.byte_level;
+  }
+  spec.model = read_bpe(root.at("model"), byte_level);
+  if (const auto normalizer = root.find("normalizer"))
+    spec.normalizer = read_normalizer(*normalizer);
+  if (const auto decoder = root.find("decoder"); decoder && !byte_level) {
+    spec.decoder = read_decoder(*decoder);
+  }
   spec.added_tokens =
       read_added_tokens(root.find("added_tokens"), spec.normalizer, spec.model.vocabulary);
-  spec.id_count = count_ids(spec);
   if (const auto post_processor = root.find("post_processor")) {
     spec.post_processor = read_post_processor(*post_processor);
     check_template_ids(spec, *post_processor);
