@@ -170,9 +170,19 @@ function lookAlikes(random) {
   return randomStrings(random, 2000, 8, () => random.pick(pieces));
 }
 
+// What SentencePiece-like tokenizers treat apart: spaces at the ends and in a row, the mark itself, bytes,
+// special tokens of Llama and Mistral, characters that few vocabularies have.
+function marksAndBytes(random) {
+  const pieces = [' ', ' ', '  ', '▁', '▁', '▁▁', ' ▁', '_', '\n', '\n\n', '\t', 'a', 'ab', 'abc', 'the', ' the', 'The', 'x',
+    '<0x0A>', '<0x', '0A>', '<unk>', '<s>', '</s>', ' </s>', '</s> ', '<s> ', '[INST]', '<|begin_of_text|>', '12', '3',
+    '.', '漢', '字', '的', '\u0301', 'é', 'e\u0301', 'ß', '😀', '🧦', '\u{1fae8}', '\u{10ffff}', '\ue000', '\0', '\x7f', 'ａ'];
+  return ['', ' ', '  ', '▁', '▁▁', ' a', 'a ', '  a  ', '▁a', 'a▁', '\n', ' \n', '\t', '</s>', '<s>a', 'a</s>b', ' </s> ',
+    ...randomStrings(random, 3000, 9, () => random.pick(pieces))];
+}
+
 function longRuns() {
   const runs = ['a', ' ', '\n', '\t', '😀', '1', '!', '한', '\u0301', '\u0316\u0301', 'ab', ' a', '\r\n',
-    '漢', '<', "'", '\u1161', '\u0f73\u0f71'];
+    '漢', '<', "'", '▁', '▁a', 'a▁b ', '\u1161', '\u0f73\u0f71'];
   return runs.flatMap((unit) => [100, 5000].map((times) => unit.repeat(times)))
     .concat(' '.repeat(3000) + 'x', '\n '.repeat(2000) + 'x', '');
 }
@@ -191,6 +201,7 @@ export function makeStrings(sourceDir) {
     { kind: 'white space', strings: whiteSpace(random) },
     { kind: 'contractions', strings: contractions(random) },
     { kind: 'special-token look-alikes', strings: lookAlikes(random) },
+    { kind: 'marks and bytes', strings: marksAndBytes(random) },
     { kind: 'long runs', strings: longRuns() },
   ];
 }
