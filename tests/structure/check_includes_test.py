@@ -20,6 +20,11 @@ class CheckIncludes(unittest.TestCase):
         self.assertEqual(len(self.found("text/bpe.cpp", '"engine/mat_view.h"')), 1)
         self.assertEqual(len(self.found("engine/sgemm.cpp", '"text/tokenizer.h"')), 1)
 
+    def test_the_hub_sees_nobody_and_commands_alone_see_it(self):
+        self.assertEqual(len(self.found("hub/fetch.cpp", '"models/json_file.h"')), 1)
+        self.assertEqual(len(self.found("server/http/http_server.cpp", '"hub/fetch.h"')), 1)
+        self.assertEqual(self.found("server/commands/model_files.cpp", '"hub/fetch.h"'), [])
+
     def test_server_names_no_concrete_model_but_its_commands_do(self):
         self.assertEqual(len(self.found("server/api/api_routes.cpp", '"models/model.h"')), 1)
         self.assertEqual(len(self.found("server/api/api_routes.cpp", '"server/commands/options.h"')), 1)

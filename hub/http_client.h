@@ -1,0 +1,58 @@
+// One HTTP request at a time, without redirects and repetitions. Connections are kept for the next
+// request to the same origin. Certificates are checked against the system's (or SSL_CERT_FILE and
+// SSL_CERT_DIR).
+//
+// The other side is hostile until proven otherwise: heads, silence and slowness are bounded.
+//
+// Thread contract: one thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hub/environment.h"
+#include "hub/url.h"
+
+namespace espalier::hub {
+
+struct HttpRequest {
+  std::string method = "GET";  // or HEAD
+  Url url;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+struct HttpHead {
+  int status = 0;
+  std::map<std::string, std::string> headers;  // names in lower case; of several the last one
+
+  /// "" if there is none.
+  std::string header(const std::string& lower_case_name) const;
+};
+
+class HttpClient {
+ public:
+  /// `silence_max`: how long the other side may send nothing. `cancelled` as in FetchEvents.
+  HttpClient(Lookup lookup, std::chrono::seconds silence_max, std::function<bool()> cancelled);
+  ~HttpClient();
+
+  /// Both return whether to go on; an exception from one comes out of send().
+  struct Callbacks {
+    std::function<bool(const HttpHead&)> head = [](const HttpHead&) { return true; };
+    std::function<bool(std::string_view)> body = [](std::string_view) { return true; };
+  };
+  /// Returns the head once the whole body has been handed over, or a callback wanted no more of it.
+  /// Throws NoAnswer if there was none or it broke off, Cancelled.
+  HttpHead send(const HttpRequest& request, const Callbacks& callbacks);
+
+ private:
+  struct Connections;
+  std::unique_ptr<Connections> connections_;
+};
+
+}  // namespace espalier::hub
