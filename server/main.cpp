@@ -26,6 +26,10 @@ int run(espalier::commands::Command command, const espalier::commands::Options& 
       return espalier::commands::inspect(options);
     case Command::kBench:
       return espalier::commands::bench(options);
+    case Command::kDownload:
+      return espalier::commands::download(options);
+    case Command::kModels:
+      return espalier::commands::list_models(options);
   }
   return EXIT_FAILURE;
 }

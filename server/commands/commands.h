@@ -12,5 +12,7 @@ int rerank(const Options& options);
 int tokenize(const Options& options);
 int inspect(const Options& options);
 int bench(const Options& options);
+int download(const Options& options);
+int list_models(const Options& options);
 
 }  // namespace espalier::commands

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/commands/bundled_model.h"
+#include "server/commands/hub_model.h"
 
 namespace espalier::commands {
 namespace {
@@ -48,12 +49,16 @@ ModelFiles find_model(const ModelReference& reference) {
   if (reference.location.empty()) {
     folder = find_bundled_model();
   } else {
+    if (!exists(reference.location) && is_hub_name(reference.location)) {
+      HubModel model = fetch_hub_model(reference.location);
+      return {std::move(model.files), reference.alias.empty() ? model.name : reference.alias};
+    }
     std::error_code error;
     if (!fs::is_directory(reference.location, error)) {
       throw std::runtime_error(
           "--model " + reference.location +
           " is not a folder; it must be one that holds config.json, tokenizer.json and "
-          "model.safetensors");
+          "model.safetensors, or the name of a model on Hugging Face, ORG/NAME");
     }
     // Without "." and a trailing slash the last part is the model's name.
     folder = fs::canonical(reference.location);

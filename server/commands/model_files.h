@@ -12,7 +12,7 @@ namespace espalier::commands {
 /// One --model: `NAME=LOCATION`, or the location alone.
 struct ModelReference {
   std::string alias;     // what clients call it; empty: its own name
-  std::string location;  // a folder; empty: the bundled model
+  std::string location;  // a folder, or a name on a hub; empty: the bundled model
 };
 
 /// The models that the options ask for, at least one. Throws std::runtime_error for two of one

@@ -27,6 +27,7 @@ OptionTable::OptionTable(Options& options, const std::function<std::string()>& v
       "used.\n\n"
       "Examples:\n"
       "  espalier serve --port 8080\n"
+      "  espalier serve --model Qwen/Qwen3-Embedding-0.6B\n"
       "  echo '{\"text\": \"hello\"}' | espalier embed --prompt-name query\n"
       "  echo '{\"text\": \"a big cat\"}' | espalier rerank --query 'what is a tiger'\n"
       "  espalier bench --batch 32 --prefix 512 --suffix 64,256 --dtype bf16,int8\n"
@@ -37,6 +38,8 @@ OptionTable::OptionTable(Options& options, const std::function<std::string()>& v
   add_tokenize();
   add_inspect();
   add_bench();
+  add_download();
+  add_models();
 }
 
 CLI::App* OptionTable::chosen() const {
@@ -59,8 +62,9 @@ CLI::App* OptionTable::subcommand(Command command, const std::string& name,
   option(sub, "config", o_.config,
          "TOML file with these options as keys (max-batch-tokens = 4096)");
   list(sub, "model", o_.models,
-       "Model folder as published on Hugging Face (config.json, tokenizer.json, "
-       "model.safetensors), or NAME=FOLDER to give it a name; serve takes several; "
+       "Model: ORG/NAME[@REVISION] on Hugging Face, fetched once and kept in the cache that its "
+       "tools share (ORG/NAME:Q8_0 for one of its GGUF files), or a folder with config.json, "
+       "tokenizer.json and model.safetensors; NAME=MODEL gives it a name; serve takes several; "
        "without it, the bundled espalier-mini");
   option(sub, "log-level", o_.log_level,
          "Least severe messages on stderr: debug, info, warn, error")
@@ -293,6 +297,39 @@ void OptionTable::add_bench() {
   option(sub, "repeat", o_.repeat, "Timed passes of each run")
       ->check(CLI::Range(size_t{1}, size_t{1000}));
   add_compute_options(sub);
+}
+
+void OptionTable::add_download() {
+  CLI::App* sub = subcommand(
+      Command::kDownload, "download",
+      "Fetch models from Hugging Face into the cache, and print the folders that they are in");
+  sub->add_option("MODEL", o_.downloads,
+                  "ORG/NAME, ORG/NAME@REVISION (branch, tag or commit), or ORG/NAME:Q8_0 for one "
+                  "GGUF file; none: those of --model");
+  sub->footer(
+      "Only what the server reads is fetched: configuration, tokenizer, safetensors or one GGUF\n"
+      "file. Sizes and hashes are checked; after a break the next attempt goes on where the last\n"
+      "one ended. What is there already costs one small request.\n\n"
+      "Environment, as of Hugging Face's own tools:\n"
+      "  HF_TOKEN         for private and gated models (or the file that `hf auth login` leaves)\n"
+      "  HF_HUB_CACHE     the cache folder; else HF_HOME/hub, else ~/.cache/huggingface/hub\n"
+      "  HF_ENDPOINT      another hub than https://huggingface.co\n"
+      "  HF_HUB_OFFLINE   1: no requests; what is in the cache is used\n"
+      "  HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE   the way to the hub, and whom to trust\n\n"
+      "Examples:\n"
+      "  espalier download Qwen/Qwen3-Embedding-0.6B Qwen/Qwen3-Reranker-0.6B\n"
+      "  espalier download Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0");
+}
+
+void OptionTable::add_models() {
+  CLI::App* sub = subcommand(
+      Command::kModels, "models",
+      "List the models in the cache: revision, commit, size, and whether they are complete");
+  flag(sub, "json", o_.json, "As JSON, with whole commits and sizes in bytes");
+  sub->footer(
+      "The cache is HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub. Other tools\n"
+      "that use it may have left models that this server cannot load: `espalier inspect --model\n"
+      "ORG/NAME` tells. A model is removed by deleting its folder models--ORG--NAME.");
 }
 
 }  // namespace espalier::commands

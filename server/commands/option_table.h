@@ -53,6 +53,8 @@ class OptionTable {
   void add_tokenize();
   void add_inspect();
   void add_bench();
+  void add_download();
+  void add_models();
 
   Options& o_;
   CLI::App app_{

@@ -76,8 +76,12 @@ void check_together(Command command, const Options& options) {
   if (command == Command::kRerank && options.query.empty()) {
     throw UsageError("--query is required: the text that the documents are scored against");
   }
-  if (command != Command::kServe && options.models.size() > 1) {
-    throw UsageError("--model was given several times; only serve takes several models");
+  if (command != Command::kServe && command != Command::kDownload && options.models.size() > 1) {
+    throw UsageError(
+        "--model was given several times; only serve and download take several models");
+  }
+  if (command == Command::kDownload && options.downloads.empty() && options.models.empty()) {
+    throw UsageError("name a model to fetch: espalier download Qwen/Qwen3-Embedding-0.6B");
   }
   if (command == Command::kServe && options.share_across_keys && options.api_key_file.empty() &&
       options.api_keys.empty() && options.admin_keys.empty()) {

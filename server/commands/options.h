@@ -17,11 +17,20 @@
 
 namespace espalier::commands {
 
-enum class Command : uint8_t { kServe, kEmbed, kRerank, kTokenize, kInspect, kBench };
+enum class Command : uint8_t {
+  kServe,
+  kEmbed,
+  kRerank,
+  kTokenize,
+  kInspect,
+  kBench,
+  kDownload,
+  kModels
+};
 
 struct Options {
   std::string config;               // TOML file; empty: none
-  std::vector<std::string> models;  // [NAME=]folder; none: the bundled model
+  std::vector<std::string> models;  // [NAME=]folder or name on a hub; none: the bundled model
   std::string dtype = "auto";
   std::string gemm = "auto";
   std::string dedup = "trie";
@@ -68,6 +77,10 @@ struct Options {
   std::string query;
   size_t dimensions = 0;  // 0: all
   bool add_special_tokens = false;
+
+  // download, models
+  std::vector<std::string> downloads;  // names on a hub; none: those of --model
+  bool json = false;
 
   // bench: lists, separated by commas
   std::string bench_dtypes = "auto";
