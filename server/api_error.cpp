@@ -29,6 +29,7 @@ constexpr std::array kErrorTable{
     ErrorRow{ErrorKind::kHeaderTooLarge, 431, "invalid_request_error"},
     ErrorRow{ErrorKind::kOverloaded, 429, "rate_limit_error"},
     ErrorRow{ErrorKind::kInternal, 500, "server_error"},
+    ErrorRow{ErrorKind::kLoading, 503, "server_error"},
     ErrorRow{ErrorKind::kShuttingDown, 503, "server_error"},
     ErrorRow{ErrorKind::kDeadlineExceeded, 504, "server_error"},
     ErrorRow{ErrorKind::kClientGone, 499, "client_closed_request"},

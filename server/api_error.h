@@ -23,6 +23,7 @@ enum class ErrorKind : uint8_t {
   kHeaderTooLarge,        // 431: the head of the request is
   kOverloaded,            // 429, with Retry-After
   kInternal,              // 500
+  kLoading,               // 503, with Retry-After: the models are not there yet
   kShuttingDown,          // 503, with Retry-After
   kDeadlineExceeded,      // 504
   kClientGone,            // nobody left to answer: 499 in logs and metrics

@@ -22,7 +22,7 @@ struct ServerLimits {
 
 struct ApiContext {
   const InferenceService* service = nullptr;
-  const scheduler::Scheduler* scheduler = nullptr;
+  const scheduler::Scheduler* scheduler = nullptr;  // null: the models are being loaded
   Metrics* metrics = nullptr;
   const ApiKeys* api_keys = nullptr;        // null: everyone is served, told apart by address
   const BatchRecorder* recorder = nullptr;  // null: there are no debug endpoints

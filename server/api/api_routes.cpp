@@ -18,8 +18,9 @@ namespace espalier::server {
 namespace {
 
 HttpResponse get_readiness(const ApiContext& context) {
-  if (context.ready()) return json_response(R"({"status":"ok"})");
-  HttpResponse response = json_response(R"({"status":"draining"})");
+  if (context.scheduler != nullptr && context.ready()) return json_response(R"({"status":"ok"})");
+  HttpResponse response = json_response(context.scheduler == nullptr ? R"({"status":"loading"})"
+                                                                     : R"({"status":"draining"})");
   response.status = 503;
   return response;
 }
@@ -74,9 +75,10 @@ std::vector<Route> admin_routes(const ApiContext& context) {
       open_get(kHealthPath, readiness),
       open_get(kMetricsPath,
                [context](const HttpRequest&) {
-                 return text_response(
-                     "text/plain; version=0.0.4; charset=utf-8",
-                     context.metrics->exposition(context.scheduler->queue_depth()));
+                 const auto depth = context.scheduler != nullptr ? context.scheduler->queue_depth()
+                                                                 : scheduler::QueueDepth{};
+                 return text_response("text/plain; version=0.0.4; charset=utf-8",
+                                      context.metrics->exposition(depth));
                }),
   };
 }

@@ -12,7 +12,8 @@ namespace espalier::server {
 /// /debug/trie.svg for those who have an admin's key.
 std::vector<Route> api_routes(const ApiContext& context);
 
-/// GET /livez, /readyz, /health and /metrics, for everyone who reaches the port.
+/// GET /livez, /readyz, /health and /metrics, for everyone who reaches the port. Without a
+/// scheduler in `context` they say that the server loads.
 std::vector<Route> admin_routes(const ApiContext& context);
 
 /// With a recorder, the debug routes without a key: for a port that only operators reach.

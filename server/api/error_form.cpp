@@ -28,6 +28,7 @@ TeiError tei_error(const ApiError& error) {
       return {424, "Backend"};
     case ErrorKind::kOverloaded:
       return {429, "Overloaded"};
+    case ErrorKind::kLoading:
     case ErrorKind::kShuttingDown:
       return {503, "Unhealthy"};
     case ErrorKind::kUnauthorized:

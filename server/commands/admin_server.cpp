@@ -27,14 +27,14 @@ AdminServer::AdminServer(const Options& options, server::HttpServer::RequestObse
   http_.bind();
 }
 
-void AdminServer::stop() {
-  http_.stop();
-  http_.abandon();  // who reads nothing does not hold up the end
-  if (thread_.joinable()) thread_.join();
-}
+void AdminServer::stop() { thread_.reset(); }
 
 void AdminServer::start(std::vector<server::Route> routes) {
-  thread_ = std::thread([this, routes = std::move(routes)] { http_.serve(routes); });
+  thread_.emplace(http_, std::move(routes));
+}
+
+void AdminServer::replace_routes(std::vector<server::Route> routes) {
+  http_.replace_routes(std::move(routes));
 }
 
 }  // namespace espalier::commands

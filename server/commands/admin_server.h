@@ -4,10 +4,11 @@
 // Thread contract: one thread.
 #pragma once
 
-#include <thread>
+#include <optional>
 #include <vector>
 
 #include "server/commands/options.h"
+#include "server/commands/serving_thread.h"
 #include "server/http/http_server.h"
 
 namespace espalier::commands {
@@ -23,12 +24,14 @@ class AdminServer {
 
   /// Answers from now on. Call at most once.
   void start(std::vector<server::Route> routes);
-  /// Answers what has been asked, then closes.
+  /// Answers by these from now on.
+  void replace_routes(std::vector<server::Route> routes);
+  /// Answers what has been asked, then closes; who reads nothing does not hold up the end.
   void stop();
 
  private:
   server::HttpServer http_;
-  std::thread thread_;
+  std::optional<ServingThread> thread_;
 };
 
 }  // namespace espalier::commands

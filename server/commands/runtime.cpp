@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "server/commands/gemm_choice.h"
 #include "server/commands/model_files.h"
+#include "server/commands/warm_up.h"
 
 namespace espalier::commands {
 namespace {
@@ -63,17 +65,20 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
                                                                      : engine::usable_cpus())) {
   spdlog::info("kernels: {}; compute threads: {}", gemm_->description(), pool_->size());
   std::vector<scheduler::ModelPasses> passes;
+  std::vector<server::ServedModel> served;
   const std::vector<ModelFiles> files = find_models(options);
   const std::vector<ModelOptions> own = model_options(options, names_of(files));
   for (size_t model = 0; model < files.size(); ++model) {
     models_.push_back(
         std::make_unique<LoadedModel>(files[model], own[model], options, gemm_, pool_));
     passes.push_back(models_.back()->passes());
+    served.push_back(models_.back()->served(options, model));
+    warm_up(served.back(), passes.back(), dedup_mode(options.dedup));
   }
   scheduler_ =
       std::make_unique<scheduler::Scheduler>(passes, scheduler_limits(options, models_), observer);
   service_ = std::make_unique<server::InferenceService>(
-      models_.front()->served(options, 0), *scheduler_, tokenizer_threads_,
+      std::move(served.front()), *scheduler_, tokenizer_threads_,
       server::RequestLimits{options.max_request_inputs, options.max_request_tokens});
 }
 

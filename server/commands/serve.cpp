@@ -14,12 +14,14 @@
 
 #include "server/access/api_keys.h"
 #include "server/api/api_routes.h"
+#include "server/api/loading_routes.h"
 #include "server/api/page_routes.h"
 #include "server/commands/admin_server.h"
 #include "server/commands/commands.h"
 #include "server/commands/descriptor_limit.h"
 #include "server/commands/logging.h"
 #include "server/commands/runtime.h"
+#include "server/commands/serving_thread.h"
 #include "server/commands/shutdown_signals.h"
 #include "server/commands/version.h"
 #include "server/debug/batch_recorder.h"
@@ -132,9 +134,22 @@ int serve(const Options& options) {
 
   std::optional<server::BatchRecorder> recorder;
   if (options.debug_endpoints) recorder.emplace();
+  server::ApiContext context;
+  context.metrics = &metrics;
+  context.api_keys = keys ? &*keys : nullptr;
+  context.recorder = recorder ? &*recorder : nullptr;
+  context.version = version_number();
+
+  // While the models are loaded, which may take minutes, probes hear so instead of nothing.
+  auto while_loading = metrics.watch_routes(server::admin_routes(context));
+  if (bound_admin != nullptr) bound_admin->start(std::exchange(while_loading, {}));
+  auto answered_while_loading = server::loading_routes();
+  append(std::move(while_loading), answered_while_loading);
   server::BatchFanOut observers({&metrics, recorder ? &*recorder : nullptr});
-  Runtime runtime(options, &observers);
+  std::optional<Runtime> loaded;  // outlives the requests that it answers
   std::atomic<bool> ready = true;
+  ServingThread serving(http, std::move(answered_while_loading));
+  Runtime& runtime = loaded.emplace(options, &observers);
   Gate all_answered;
   // Goes before what it shows, but after the other port has drained, so that probes see that.
   const auto admin = std::move(bound_admin);
@@ -151,14 +166,9 @@ int serve(const Options& options) {
     http.abandon();
   });
 
-  server::ApiContext context;
   context.service = &runtime.service();
   context.scheduler = &runtime.scheduler();
-  context.metrics = &metrics;
-  context.api_keys = keys ? &*keys : nullptr;
-  context.recorder = recorder ? &*recorder : nullptr;
   context.limits = {options.http_threads, options.max_batch_tokens, runtime.tokenizer_threads()};
-  context.version = version_number();
   context.ready = [&] { return ready.load(); };
   auto routes = server::api_routes(context);
   routes.push_back(server::openapi_route());
@@ -170,18 +180,18 @@ int serve(const Options& options) {
   } else {
     append(std::exchange(admin_routes, {}), routes);
   }
-  // Watched before either port serves: metrics look their routes up without a lock.
   routes = metrics.watch_routes(std::move(routes));
   metrics.set_model_info(model_info(options, runtime.service().model()));
+  http.replace_routes(std::move(routes));
   if (admin != nullptr) {
-    admin->start(std::move(admin_routes));
+    admin->replace_routes(std::move(admin_routes));  // last: it says that the other port is ready
     spdlog::info("probes and metrics are at {}",
                  base_url(false, options.admin_host.empty() ? options.host : options.admin_host,
                           options.admin_port));
   }
   spdlog::info("{} is ready at {}", runtime.service().model().name,
                base_url(tls != nullptr, options.host, port));
-  http.serve(std::move(routes));
+  serving.join();
   all_answered.open();
   signals.finish();
   if (admin != nullptr) admin->stop();

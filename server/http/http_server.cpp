@@ -1,6 +1,7 @@
 #include "server/http/http_server.h"
 
 #include <algorithm>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 
@@ -93,7 +94,11 @@ struct HttpServer::Impl {
 
   HttpServerOptions options;
   RequestObserver observer;
-  std::vector<Route> routes;
+  void set_routes(std::vector<Route> more);
+  RouteTable current_routes() const;
+
+  mutable std::mutex routes_mutex;
+  RouteTable routes;  // guarded by routes_mutex
   BodyBudget body_budget;
   BodyBudget answer_budget;
   BodyBudget unsent_budget;  // of answers that their clients do not read
@@ -103,6 +108,17 @@ struct HttpServer::Impl {
   std::unique_ptr<RequestThreads> threads;
   std::unique_ptr<RequestThreads> probe_threads;
 };
+
+void HttpServer::Impl::set_routes(std::vector<Route> more) {
+  auto table = std::make_shared<const std::vector<Route>>(std::move(more));
+  const std::lock_guard lock(routes_mutex);
+  routes.swap(table);
+}
+
+RouteTable HttpServer::Impl::current_routes() const {
+  const std::lock_guard lock(routes_mutex);
+  return routes;
+}
 
 void HttpServer::Impl::dispatch(std::unique_ptr<Connection> connection) {
   const auto bytes = connection->buffered_bytes();
@@ -202,7 +218,8 @@ void HttpServer::Impl::route(Visit& visit) {
   if (answer_preflight(visit)) return;
   std::string allowed;
   const Route* of_path = nullptr;
-  for (const Route& route : routes) {
+  visit.routes = current_routes();
+  for (const Route& route : *visit.routes) {
     if (!takes(route, head.path)) continue;
     of_path = &route;
     if (route.method == head.method || (route.method == "GET" && head.method == "HEAD"))
@@ -333,7 +350,7 @@ uint16_t HttpServer::bind() {
 
 void HttpServer::serve(std::vector<Route> routes) {
   if (!impl_->listener.fd.is_open()) throw std::logic_error("HttpServer: bind() before serve()");
-  impl_->routes = std::move(routes);
+  impl_->set_routes(std::move(routes));
   const auto serve_one = [impl = impl_.get()](std::unique_ptr<Connection> connection) {
     impl->serve_one(std::move(connection));
   };
@@ -344,6 +361,8 @@ void HttpServer::serve(std::vector<Route> routes) {
   impl_->threads->shut_down();
   impl_->probe_threads->shut_down();
 }
+
+void HttpServer::replace_routes(std::vector<Route> routes) { impl_->set_routes(std::move(routes)); }
 
 void HttpServer::stop() { impl_->loop.stop(); }
 

@@ -116,6 +116,8 @@ class HttpServer {
   /// Serves `routes` until stop(); returns when every connection's request has been answered. Call
   /// once, after bind().
   void serve(std::vector<Route> routes);
+  /// Answers requests whose heads come from now on by `routes`; from any thread, during serve().
+  void replace_routes(std::vector<Route> routes);
   /// Stops accepting; requests that are being handled are finished and answered. May be called
   /// before, during and after serve(), and more than once.
   void stop();

@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "server/http/body_budget.h"
 #include "server/http/body_receiver.h"
@@ -14,6 +16,9 @@
 #include "server/http/request_head.h"
 
 namespace espalier::server {
+
+/// Never null once a server serves; replaced as a whole.
+using RouteTable = std::shared_ptr<const std::vector<Route>>;
 
 struct Visit final : PendingRequest {
   /// The answer counts in `answer_budget`, and what its client does not read of it, once no thread
@@ -36,9 +41,10 @@ struct Visit final : PendingRequest {
   BodyBudget::Share answer_share;
   BodyBudget& send_budget;
   std::chrono::seconds stall_max;
-  const Route* route = nullptr;
-  HttpRequest request;  // for `route`, its body last
-  HttpResponse answer;  // also before the body is read, if `answered`
+  RouteTable routes;             // as they were when its head came
+  const Route* route = nullptr;  // of them
+  HttpRequest request;           // for `route`, its body last
+  HttpResponse answer;           // also before the body is read, if `answered`
   bool answered = false;
   bool head_was_sound = true;
   size_t response_bytes = 0;  // of the answer's body, once that is being written

@@ -89,7 +89,10 @@ void Metrics::set_build_info(const std::string& version, const std::string& comm
       .Set(1);
 }
 
-void Metrics::set_ready(bool ready) { impl_->ready.Set(ready ? 1 : 0); }
+void Metrics::set_ready(bool ready) {
+  impl_->ready.Set(ready ? 1 : 0);
+  if (ready) impl_->requests.end_loading();
+}
 
 void Metrics::on_batch(const scheduler::BatchReport& report) { impl_->batches.on_batch(report); }
 

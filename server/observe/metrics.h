@@ -1,8 +1,8 @@
 // Prometheus metrics, all present with zero from the start. prometheus-cpp is behind this header:
 // batch_metrics.cpp, request_metrics.cpp, … use it, nothing outside of this folder does.
 //
-// Thread contract: watch_routes(), announce_*() and set_*_info() before the first request; every
-// other member may be called from any thread.
+// Thread contract: announce_keys() before the first request; every other member may be called from
+// any thread.
 #pragma once
 
 #include <cstdint>

@@ -18,10 +18,11 @@ RequestMetrics::RequestMetrics(prometheus::Registry& registry)
       rejected_(counters(
           registry, "espalier_rejected_total",
           "Requests turned away: larger than the limits, queue (or memory for bodies) full, "
-          "deadline missed, server shutting down, no valid API key.")),
+          "deadline missed, server loading or shutting down, no valid API key.")),
       too_large_(rejected_.Add({{"reason", "too_large"}})),
       queue_full_(rejected_.Add({{"reason", "queue_full"}})),
       deadline_(rejected_.Add({{"reason", "deadline"}})),
+      loading_rejected_(rejected_.Add({{"reason", "loading"}})),
       shutting_down_(rejected_.Add({{"reason", "shutting_down"}})),
       unauthorized_(rejected_.Add({{"reason", "unauthorized"}})),
       abandoned_(counter(registry, "espalier_abandoned_requests_total",
@@ -47,6 +48,7 @@ RequestMetrics::RequestMetrics(prometheus::Registry& registry)
 }
 
 void RequestMetrics::add_route(const std::string& path) {
+  const std::lock_guard lock(routes_mutex_);
   auto& route = routes_[path];
   if (route) return;
   route = std::make_unique<RouteSeries>();
@@ -71,9 +73,14 @@ prometheus::Counter& RequestMetrics::counter_of(RouteSeries& route, int status) 
   return *counter;
 }
 
+RequestMetrics::RouteSeries& RequestMetrics::series_of(const std::string& path) {
+  const std::shared_lock lock(routes_mutex_);
+  const auto found = routes_.find(path);
+  return *(found != routes_.end() ? found : routes_.find(kOtherRoute))->second;
+}
+
 void RequestMetrics::on_request(const HttpExchange& exchange) {
-  const auto found = routes_.find(exchange.route);
-  RouteSeries& route = *(found != routes_.end() ? found : routes_.find(kOtherRoute))->second;
+  RouteSeries& route = series_of(exchange.route);
   counter_of(route, exchange.status).Increment();
   route.seconds->Observe(exchange.seconds);
   route.request_bytes->Increment(static_cast<double>(exchange.request_bytes));
@@ -96,7 +103,9 @@ void RequestMetrics::on_request(const HttpExchange& exchange) {
       queue_full_.Increment();
       break;
     case 503:  // also what probes are told while draining, which are not turned away
-      if (!is_probe_route(exchange.route)) shutting_down_.Increment();
+      if (!is_probe_route(exchange.route)) {
+        (loading_ ? loading_rejected_ : shutting_down_).Increment();
+      }
       break;
     case 504:
       deadline_.Increment();

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 
@@ -25,6 +26,8 @@ class RequestMetrics {
   /// Counts the request, also under the reason if its status says that it was turned away, and the
   /// inputs that its log fields name. A route that was not added counts as kOtherRoute.
   void on_request(const HttpExchange& exchange);
+  /// From now on 503 means that the server shuts down, no longer that it loads.
+  void end_loading() { loading_ = false; }
   void on_stages(const RequestReport& report);
   void on_never_fits();
   void on_abandoned(size_t requests);
@@ -36,7 +39,7 @@ class RequestMetrics {
   static constexpr int kStatusMin = 100;
   static constexpr size_t kStatuses = 500;
 
-  /// The series of one route, so that a request looks nothing up under a lock.
+  /// The series of one route, so that a request looks none of them up by its labels.
   struct RouteSeries {
     std::string path;
     prometheus::Histogram* seconds = nullptr;
@@ -44,6 +47,7 @@ class RequestMetrics {
     prometheus::Counter* response_bytes = nullptr;
     std::array<std::atomic<prometheus::Counter*>, kStatuses> by_status{};  // null: none yet
   };
+  RouteSeries& series_of(const std::string& path);
   prometheus::Counter& counter_of(RouteSeries& route, int status);
 
   CounterFamily& requests_;
@@ -54,6 +58,7 @@ class RequestMetrics {
   prometheus::Counter& too_large_;
   prometheus::Counter& queue_full_;
   prometheus::Counter& deadline_;
+  prometheus::Counter& loading_rejected_;
   prometheus::Counter& shutting_down_;
   prometheus::Counter& unauthorized_;
   prometheus::Counter& abandoned_;
@@ -63,7 +68,9 @@ class RequestMetrics {
   prometheus::Histogram& queue_seconds_;
   prometheus::Summary& wait_seconds_;
   prometheus::Histogram& inference_seconds_;
-  std::unordered_map<std::string, std::unique_ptr<RouteSeries>> routes_;
+  std::atomic<bool> loading_ = true;
+  std::shared_mutex routes_mutex_;  // routes are added while others are served
+  std::unordered_map<std::string, std::unique_ptr<RouteSeries>> routes_;  // guarded by it
   std::atomic<uint64_t> answered_ = 0;
 };
 

@@ -15,7 +15,7 @@ COUNTERS = ("espalier_tokens_total", "espalier_compact_tokens_total", "espalier_
             "espalier_queue_tickets", "espalier_queue_tokens", "espalier_rows_saved_total",
             "espalier_plan_refinements_total", "espalier_worker_idle_seconds_total")
 REASONS = {"espalier_batch_closed_total": ("queue_empty", "rows", "sequences", "seconds"),
-           "espalier_rejected_total": ("too_large", "queue_full", "deadline", "shutting_down", "unauthorized")}
+           "espalier_rejected_total": ("too_large", "queue_full", "deadline", "loading", "shutting_down", "unauthorized")}
 PROMPT = "You are a careful librarian. Answer with the title of a book about "
 ONE_BATCH = ("--max-batch-ms", "60000")  # however slow the machine is
 TEXTS = [PROMPT + topic for topic in ("salt", "salt water", "ships", "ships and salt", "timber")] + ["salt", "a", "b"]

@@ -227,6 +227,25 @@ TEST(HttpServer, ClientThatHalfClosesGetsAShortRequestsAnswer) {
   EXPECT_TRUE(client.is_closed());
 }
 
+TEST(HttpServer, RoutesAreReplacedForRequestsThatComeLater) {
+  RunningServer running;
+  RawClient waiting(running.port());
+  waiting.send(post("/wait", ""));
+  running.await_waiting(1);
+  running.server().replace_routes({{"GET", "/new", [](const HttpRequest&) {
+                                      HttpResponse response;
+                                      response.status = 201;
+                                      return response;
+                                    }}});
+  RawClient later(running.port());
+  later.send(get("/new"));
+  EXPECT_EQ(later.receive()->status, 201);
+  later.send(get("/health"));
+  EXPECT_EQ(later.receive()->status, 404);
+  running.release();
+  EXPECT_EQ(waiting.receive()->status, 200);
+}
+
 TEST(HttpServerStop, BeforeServeMakesItReturn) {
   HttpServer server(test_options(), [](const HttpExchange&) {});
   server.bind();

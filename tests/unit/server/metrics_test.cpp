@@ -119,6 +119,9 @@ TEST(Metrics, RequestsTurnedAwayAreCountedByReason) {
   request(metrics, "/v1/rerank", 413, 0);
   metrics.on_never_fits();
   request(metrics, "/v1/embeddings", 429, 0);
+  request(metrics, "/*", 503, 0);
+  metrics.set_ready(true);
+  metrics.set_ready(false);
   request(metrics, "/v1/embeddings", 503, 0);
   request(metrics, "/health", 503, 0);
   request(metrics, "/v1/embeddings", 504, 0);
@@ -126,7 +129,7 @@ TEST(Metrics, RequestsTurnedAwayAreCountedByReason) {
   const auto text = metrics.exposition({});
   for (const char* line : {"{reason=\"unauthorized\"} 1\n", "{reason=\"too_large\"} 2\n",
                            "{reason=\"queue_full\"} 1\n", "{reason=\"shutting_down\"} 1\n",
-                           "{reason=\"deadline\"} 1\n"}) {
+                           "{reason=\"loading\"} 1\n", "{reason=\"deadline\"} 1\n"}) {
     EXPECT_THAT(text, HasSubstr(std::string("espalier_rejected_total") + line));
   }
 }
