@@ -92,6 +92,13 @@ bool GgufMetadata::add(std::string_view key, const GgufValue& value) {
   return values_.emplace(key, value).second;
 }
 
+std::vector<std::string_view> GgufMetadata::keys() const {
+  std::vector<std::string_view> keys;
+  keys.reserve(values_.size());
+  for (const auto& [key, value] : values_) keys.push_back(key);
+  return keys;
+}
+
 const GgufValue* GgufMetadata::find(std::string_view key) const {
   const auto found = values_.find(key);
   return found == values_.end() ? nullptr : &found->second;

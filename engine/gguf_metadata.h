@@ -52,6 +52,11 @@ class GgufMetadata {
 
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   size_t size() const { return values_.size(); }
+  /// Sorted.
+  std::vector<std::string_view> keys() const;
+
+  /// A value as it is; the key must be there.
+  const GgufValue& at(std::string_view key) const { return values_.at(key); }
 
   /// An integer of any type that is not negative.
   std::optional<uint64_t> unsigned_integer(std::string_view key) const;

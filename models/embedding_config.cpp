@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/gguf_config.h"
 #include "models/json_file.h"
 #include "models/model_config.h"
 
@@ -108,7 +109,9 @@ void refuse_lower_casing(const Path& file) {
 
 }  // namespace
 
-EmbeddingConfig read_embedding_config(const Path& folder) {
+EmbeddingConfig read_embedding_config(const Path& model) {
+  if (is_gguf(model)) return read_gguf_embedding_config(engine::GgufFile::open(model));
+  const Path& folder = model;
   EmbeddingConfig config;
   if (has_file(folder, "modules.json")) {
     read_modules(folder, config);

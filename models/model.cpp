@@ -6,6 +6,8 @@
 
 #include "models/causal_decoder.h"
 #include "models/decoder_weights.h"
+#include "models/gguf_config.h"
+#include "models/gguf_weights.h"
 #include "models/heads.h"
 #include "models/weight_files.h"
 
@@ -19,6 +21,11 @@ size_t bytes_to_pack(const ModelConfig& config, const WeightSource& source) {
     bytes += source.stored_bytes(expected.name);
   }
   return bytes - source.stored_bytes(expected_tensors(config).front().name);
+}
+
+std::unique_ptr<const WeightSource> open_weights(const std::filesystem::path& model) {
+  if (is_gguf(model)) return std::make_unique<const GgufWeights>(GgufWeights::open(model));
+  return std::make_unique<const WeightFiles>(WeightFiles::open(model));
 }
 
 }  // namespace
@@ -37,8 +44,7 @@ Model Model::load(const std::filesystem::path& folder,
                   std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress) {
   const ModelConfig config = read_model_config(folder);
   EmbeddingConfig embedding = read_embedding_config(folder);
-  std::unique_ptr<const WeightSource> source =
-      std::make_unique<const WeightFiles>(WeightFiles::open(folder));
+  std::unique_ptr<const WeightSource> source = open_weights(folder);
   check_tensors(config, *source);
 
   const ExpectedTensor head_name = head_tensor(config, *source);

@@ -36,7 +36,7 @@ struct MemoryEstimate {
 
 class Model {
  public:
-  /// Loads `folder`, packing one tensor at a time. Throws std::runtime_error with the file, the key
+  /// Loads `folder`, or a GGUF file, packing one tensor at a time. Throws std::runtime_error with the file, the key
   /// and the reason for whatever is missing, malformed, misshapen, or would change results and is
   /// not supported.
   static Model load(const std::filesystem::path& folder,

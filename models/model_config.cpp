@@ -6,6 +6,7 @@
 
 #include "models/config_keys.h"
 #include "models/families/family.h"
+#include "models/gguf_config.h"
 #include "models/json_file.h"
 #include "models/rope_config.h"
 
@@ -127,8 +128,9 @@ float read_rms_norm_eps(const JsonObject& object) {
 
 }  // namespace
 
-ModelConfig read_model_config(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "config.json";
+ModelConfig read_model_config(const std::filesystem::path& model) {
+  if (is_gguf(model)) return read_gguf_config(engine::GgufFile::open(model));
+  const std::filesystem::path file = model / "config.json";
   const json root = read_json_file(file);
   const JsonObject object(root, file.string());
   const Family& family = read_family(object);

@@ -45,7 +45,8 @@ struct ModelConfig {
   bool mlp_bias = false;     // and of all three of the MLP
   engine::ActivationFunction activation = engine::ActivationFunction::kSilu;
 };
-ModelConfig read_model_config(const std::filesystem::path& folder);
+/// `model`: a folder, or a GGUF file.
+ModelConfig read_model_config(const std::filesystem::path& model);
 
 /// Why inputs may have max_positions tokens: "max_position_embeddings" or "sliding_window, …".
 std::string limit_of_positions(const ModelConfig& config);
@@ -57,6 +58,6 @@ struct EmbeddingConfig {
   std::string default_prompt_name;             // empty: none
   bool from_sentence_transformers = false;     // read from the folder's files rather than assumed
 };
-EmbeddingConfig read_embedding_config(const std::filesystem::path& folder);
+EmbeddingConfig read_embedding_config(const std::filesystem::path& model);
 
 }  // namespace espalier::models
