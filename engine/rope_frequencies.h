@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace espalier::engine {
@@ -31,6 +32,22 @@ struct RopeScaling {
 
   bool operator==(const RopeScaling&) const = default;
 };
+
+constexpr std::string_view name_of(RopeScaling::Kind kind) {
+  switch (kind) {
+    case RopeScaling::Kind::kNone:
+      return "not scaled";
+    case RopeScaling::Kind::kLinear:
+      return "linear";
+    case RopeScaling::Kind::kLlama3:
+      return "llama3";
+    case RopeScaling::Kind::kYarn:
+      return "yarn";
+    case RopeScaling::Kind::kDivided:
+      return "divided";
+  }
+  return "unknown";
+}
 
 /// head_dim / 2 frequencies, in radians a position. Throws std::invalid_argument unless kDivided
 /// has as many divisors.

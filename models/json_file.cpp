@@ -48,10 +48,14 @@ bool has_file(const std::filesystem::path& folder, std::string_view name) {
 }
 
 json read_json_file(const std::filesystem::path& file) {
-  const std::string text = read_text(file);
+  return parse_json(read_text(file), file.string());
+}
+
+json parse_json(const std::string& text, const std::string& where) {
   const auto within_depth = [&](int depth, json::parse_event_t, json&) {
     if (depth > kMaxDepth) {
-      fail_file(file, "is nested more than " + std::to_string(kMaxDepth) + " deep");
+      throw std::runtime_error(where + ": is nested more than " + std::to_string(kMaxDepth) +
+                               " deep");
     }
     return true;
   };
@@ -59,9 +63,11 @@ json read_json_file(const std::filesystem::path& file) {
     return json::parse(text, within_depth);
   } catch (const json::parse_error& error) {
     // Not error.what(): it repeats the offending token, whatever its length.
-    fail_file(file, "is not valid JSON (at byte " + std::to_string(error.byte) + ")");
+    throw std::runtime_error(where + ": is not valid JSON (at byte " + std::to_string(error.byte) +
+                             ")");
   } catch (const json::exception& error) {
-    fail_file(file, "is not usable JSON (error " + std::to_string(error.id) + ")");
+    throw std::runtime_error(where + ": is not usable JSON (error " + std::to_string(error.id) +
+                             ")");
   }
 }
 

@@ -23,6 +23,9 @@ bool has_file(const std::filesystem::path& folder, std::string_view name);
 /// Reads and parses `file`: at most 64 MiB, nested at most 64 deep.
 nlohmann::json read_json_file(const std::filesystem::path& file);
 
+/// Parses `text`, nested at most 64 deep; `where` starts every message.
+nlohmann::json parse_json(const std::string& text, const std::string& where);
+
 /// `value` as JSON for a message: ASCII, cut to a readable length.
 std::string excerpt(const nlohmann::json& value);
 

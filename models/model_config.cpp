@@ -132,7 +132,10 @@ ModelConfig read_model_config(const std::filesystem::path& model) {
   if (is_gguf(model)) return read_gguf_config(engine::GgufFile::open(model));
   const std::filesystem::path file = model / "config.json";
   const json root = read_json_file(file);
-  const JsonObject object(root, file.string());
+  return read_model_config(JsonObject(root, file.string()));
+}
+
+ModelConfig read_model_config(const JsonObject& object) {
   const Family& family = read_family(object);
   // First: what refuses a model as a whole explains more than what is odd about its sizes.
   refuse_keys_that_change_results(object);
@@ -158,9 +161,10 @@ ModelConfig read_model_config(const std::filesystem::path& model) {
 
 std::string limit_of_positions(const ModelConfig& config) {
   if (config.max_positions == config.sliding_window) {
-    return "sliding_window, within which attention is full; longer inputs are not supported";
+    return "sliding_window: longer inputs would need it";
   }
-  return "max_position_embeddings";
+  const bool stretched = config.rope_scaling.kind == engine::RopeScaling::Kind::kYarn;
+  return stretched ? "rope_scaling" : "max_position_embeddings";
 }
 
 }  // namespace espalier::models

@@ -12,6 +12,7 @@
 
 #include "engine/activation_function.h"
 #include "engine/rope_frequencies.h"
+#include "models/json_file.h"
 
 namespace espalier::models {
 
@@ -47,8 +48,11 @@ struct ModelConfig {
 };
 /// `model`: a folder, or a GGUF file.
 ModelConfig read_model_config(const std::filesystem::path& model);
+/// The same from a parsed config.json.
+ModelConfig read_model_config(const JsonObject& object);
 
-/// Why inputs may have max_positions tokens: "max_position_embeddings" or "sliding_window, …".
+/// What in config.json limits inputs to max_positions tokens: "max_position_embeddings",
+/// "rope_scaling", or "sliding_window: …".
 std::string limit_of_positions(const ModelConfig& config);
 
 /// How hidden states become embeddings.

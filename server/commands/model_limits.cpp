@@ -22,9 +22,9 @@ constexpr size_t kBatchRowsMin = 64;
 size_t input_tokens_max(const Options& options, const models::ModelConfig& config) {
   if (options.max_input_tokens == 0) return std::min(kDefaultInputTokensMax, config.max_positions);
   if (options.max_input_tokens > config.max_positions) {
-    throw std::runtime_error(
-        fmt::format("--max-input-tokens {} is more than the model's {} positions",
-                    options.max_input_tokens, config.max_positions));
+    throw std::runtime_error(fmt::format(
+        "--max-input-tokens {} is more than the model's {} positions (config.json's {})",
+        options.max_input_tokens, config.max_positions, models::limit_of_positions(config)));
   }
   return options.max_input_tokens;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <random>
@@ -13,6 +14,7 @@
 #include "models/model.h"
 #include "tests/reference/gemm_backends.h"
 #include "tests/reference/naive_plan.h"
+#include "tests/unit/models/tiny_model.h"
 
 namespace espalier::models {
 namespace {
@@ -22,6 +24,7 @@ using reference::TokenIds;
 
 constexpr DedupMode kModes[] = {DedupMode::kTrie, DedupMode::kRadixMlp, DedupMode::kOff};
 constexpr size_t kTexts = 24;
+constexpr uint32_t kVocabulary = 8192;
 
 std::vector<reference::NamedBackend> backends_with_fixed_bits() {
   std::vector<reference::NamedBackend> backends = reference::offered_backends();
@@ -31,7 +34,7 @@ std::vector<reference::NamedBackend> backends_with_fixed_bits() {
 
 TokenIds random_tokens(std::mt19937& random, size_t count) {
   TokenIds ids(count);
-  for (uint32_t& id : ids) id = static_cast<uint32_t>(random() % 8192);
+  for (uint32_t& id : ids) id = static_cast<uint32_t>(random() % kVocabulary);
   return ids;
 }
 
@@ -51,12 +54,36 @@ std::vector<TokenIds> make_texts(std::mt19937& random) {
   return texts;
 }
 
+/// A model with every step that the bundled one lacks: biases everywhere, GELU, stretched rotary
+/// embedding.
+void write_llama(const test::TemporaryFolder& folder) {
+  test::TinyModel model({.layers = 3,
+                         .hidden = 96,
+                         .intermediate = 200,
+                         .query_heads = 6,
+                         .kv_heads = 2,
+                         .head_dim = 24,
+                         .vocabulary = kVocabulary});
+  model.set_family("llama");
+  for (const char* product :
+       {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+        "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"}) {
+    model.add_biases(product);
+  }
+  model.config["attention_bias"] = model.config["mlp_bias"] = "true";
+  model.config["hidden_act"] = "\"gelu\"";
+  model.config["rope_scaling"] =
+      R"({"rope_type": "yarn", "factor": 8, "original_max_position_embeddings": 64})";
+  model.write(folder);
+}
+
 class BitEquality : public ::testing::TestWithParam<reference::NamedBackend> {
  protected:
-  Model load(size_t threads) const {
-    return Model::load(ESPALIER_MINI_MODEL, GetParam().gemm,
-                       std::make_shared<engine::ThreadPool>(threads), {});
+  static Model load(const std::filesystem::path& folder, size_t threads) {
+    return Model::load(folder, GetParam().gemm, std::make_shared<engine::ThreadPool>(threads), {});
   }
+
+  static void expect_the_same_bits_everywhere(const std::filesystem::path& folder);
 
   /// The final state of each sequence's last token.
   static std::vector<std::vector<float>> run(Model& model, const std::vector<TokenIds>& sequences,
@@ -81,10 +108,10 @@ INSTANTIATE_TEST_SUITE_P(NativeKernels, BitEquality,
                          ::testing::ValuesIn(backends_with_fixed_bits()),
                          [](const auto& test) { return test.param.name; });
 
-TEST_P(BitEquality, ATextGivesTheSameBitsInAnyBatchModeAndNumberOfThreads) {
+void BitEquality::expect_the_same_bits_everywhere(const std::filesystem::path& folder) {
   std::mt19937 random(20);
   const std::vector<TokenIds> texts = make_texts(random);
-  Model models[] = {load(1), load(2), load(3)};
+  Model models[] = {load(folder, 1), load(folder, 2), load(folder, 3)};
   std::vector<std::vector<float>> alone;
   for (const TokenIds& text : texts) alone.push_back(run(models[0], {text}, DedupMode::kOff)[0]);
 
@@ -113,6 +140,16 @@ TEST_P(BitEquality, ATextGivesTheSameBitsInAnyBatchModeAndNumberOfThreads) {
       }
     }
   }
+}
+
+TEST_P(BitEquality, ATextGivesTheSameBitsInAnyBatchModeAndNumberOfThreads) {
+  expect_the_same_bits_everywhere(ESPALIER_MINI_MODEL);
+}
+
+TEST_P(BitEquality, SoDoBiasesGeluAndStretchedRotaryEmbedding) {
+  const test::TemporaryFolder folder;
+  write_llama(folder);
+  expect_the_same_bits_everywhere(folder.path());
 }
 
 }  // namespace

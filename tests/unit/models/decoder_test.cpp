@@ -114,6 +114,40 @@ TEST(CausalDecoder, EveryTokenOfABatchEqualsItsSequenceAloneInAllModes) {
   }
 }
 
+TEST(CausalDecoder, ModesAgreeForEveryFamily) {
+  std::mt19937 random(13);
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {
+    const TemporaryFolder folder;
+    TinyModel tiny;
+    tiny.set_family(family);
+    if (family == std::string("llama")) {
+      for (const char* product :
+           {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"}) {
+        tiny.add_biases(product);
+      }
+      tiny.config["attention_bias"] = "true";
+    }
+    tiny.write(folder);
+    Model model = test::load(folder.path());
+    expect_modes_agree(model, branching_batch(random, 8, 6));
+  }
+}
+
+TEST(CausalDecoder, PositionsEndWhereASlidingWindowDoes) {
+  const TemporaryFolder folder;
+  TinyModel tiny;
+  tiny.set_family("mistral");
+  tiny.config["sliding_window"] = "16";
+  tiny.write(folder);
+  Model model = test::load(folder.path());
+  const auto run = [&](size_t tokens) {
+    const std::vector<TokenIds> sequence = {TokenIds(tokens, 3)};
+    model.forward_pass().run(reference::naive_plan(sequence, DedupMode::kTrie), {});
+  };
+  EXPECT_NO_THROW(run(16));
+  EXPECT_THROW(run(17), std::out_of_range);
+}
+
 TEST(CausalDecoder, BatchesOfSeveralRowBlocksAgreeToo) {
   std::mt19937 random(8);
   Model model = load_tiny();
