@@ -52,6 +52,34 @@ Tokenizer with_pattern(const char* json) {
                 {"/pre_tokenizer/pretokenizers/1/add_prefix_space", "true"}});
 }
 
+constexpr const char* kMarkMerges =
+    R"(["\u2581 t", "\u2581 \u2581", "\u2581\u2581 \u2581\u2581", "t h", "th e", "\u2581t he", "h e", "1 2"])";
+
+std::vector<Change> with_mark_merges(std::vector<Change> changes) {
+  uint32_t id = kSmallSentencePieceSize;
+  for (const char* entry : {"\u2581t", "\u2581\u2581", "\u2581\u2581\u2581\u2581", "th", "the",
+                            "\u2581the", "he", "12"}) {
+    changes.insert(changes.begin(), {std::string("/model/vocab/") + entry, std::to_string(id++)});
+  }
+  changes.insert(changes.begin(), {"/model/merges", kMarkMerges});
+  return changes;
+}
+
+/// Characters, with merges that reach over no mark unless `changes` put some in.
+Tokenizer sentencepiece(const std::vector<Change>& changes) {
+  return small_sentencepiece(with_mark_merges(changes));
+}
+
+/// They are numbered from the end of the vocabulary on.
+constexpr const char* kMarkedTokens =
+    R"([{"content": "<|im_start|>", "id": 363, "normalized": true}, {"content": "<|im_end|>", "id": 364},
+        {"content": "the", "id": 359, "normalized": true}])";
+
+std::string metaspace(const char* scheme, const char* split) {
+  return std::string(R"({"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": ")") +
+         scheme + R"(", "split": )" + split + "}";
+}
+
 /// With prefix spaces the small tokenizers' ids show every boundary between words.
 const auto kTokenizers = std::to_array<NamedTokenizer>({
     {"Qwen3", [] { return Tokenizer::load(QWEN3_TOKENIZER_JSON); }},
@@ -80,10 +108,55 @@ const auto kTokenizers = std::to_array<NamedTokenizer>({
      [] {
        return small({{"/pre_tokenizer", byte_level("true", "false")}});
      }},
+    {"MergedWithNext",
+     [] {
+       return small({{"/pre_tokenizer/pretokenizers/0/behavior", "\"MergedWithNext\""},
+                     {"/pre_tokenizer/pretokenizers/0/pattern/Regex", R"re("\\s")re"},
+                     {"/pre_tokenizer/pretokenizers/1/add_prefix_space", "true"}});
+     }},
     {"StrippingTokens",
      [] {
        return small_tokenizer({{"/added_tokens", kStrippingTokens},
                                {"/pre_tokenizer/pretokenizers/0/pattern/Regex", R"re("\\s")re"}});
+     }},
+});
+
+/// Of other families: without Qwen's chat tokens, and most of them with vocabularies of characters,
+/// whose entries do not spell every text.
+const auto kOtherFamilies = std::to_array<NamedTokenizer>({
+    {"Llama2", [] { return Tokenizer::load(LLAMA2_TOKENIZER_JSON); }},
+    {"Llama3", [] { return Tokenizer::load(LLAMA3_TOKENIZER_JSON); }},
+    {"PrependAndReplace",
+     [] {
+       return sentencepiece({{"/added_tokens", kMarkedTokens}});
+     }},
+    {"NoCuts",
+     [] {
+       return sentencepiece(
+           {{"/model/vocab/e\u2581", "363"}, {"/model/merges/0", R"("e \u2581")"}});
+     }},
+    {"Metaspace",
+     [] {
+       return sentencepiece(
+           {{"/normalizer", "null"}, {"/pre_tokenizer", metaspace("always", "true")}});
+     }},
+    {"MetaspaceFirst",
+     [] {
+       return sentencepiece({{"/normalizer", R"({"type": "NFC"})"},
+                             {"/pre_tokenizer", metaspace("first", "false")},
+                             {"/added_tokens", kMarkedTokens}});
+     }},
+    {"MetaspaceNever",
+     [] {
+       return sentencepiece({{"/normalizer", "null"},
+                             {"/model/byte_fallback", "false"},
+                             {"/pre_tokenizer", metaspace("never", "true")}});
+     }},
+    {"ReplaceSeveral",
+     [] {
+       return sentencepiece(
+           {{"/normalizer",
+             R"({"type": "Replace", "pattern": {"String": "  "}, "content": "a b"})"}});
      }},
 });
 
@@ -130,6 +203,9 @@ class AnyTokenizer : public testing::TestWithParam<NamedTokenizer> {
   std::mt19937 random_{4};
 };
 
+/// With byte-level vocabularies and the chat tokens of RerankPrompt.
+class QwenLikeTokenizer : public AnyTokenizer {};
+
 TEST_P(AnyTokenizer, GivesTheFirstIdsOfATextThatIsCut) {
   for (int i = 0; i < 1000 && !HasFailure(); ++i) {
     const size_t parts = below(random_, 10) == 0 ? below(random_, 3000) : below(random_, 100);
@@ -169,7 +245,7 @@ TEST_P(AnyTokenizer, GivesWhatABeginningSharesWithAllThatFollows) {
   }
 }
 
-TEST_P(AnyTokenizer, GivesRerankPromptsTheIdsOfTheWholeMiddle) {
+TEST_P(QwenLikeTokenizer, GivesRerankPromptsTheIdsOfTheWholeMiddle) {
   const RerankPrompt prompt(tokenizer_);
   const size_t head = head_of(prompt, tokenizer_);
   for (int i = 0; i < 2000; ++i) {
@@ -237,7 +313,7 @@ TEST_P(AnyTokenizer, GivesOffsetsWithTheIdsOfEncode) {
 }
 
 /// Of a text that is normalized already, tokens without their partial characters are its stretches.
-TEST_P(AnyTokenizer, GivesTokensTheStretchesOfTextThatTheySpell) {
+TEST_P(QwenLikeTokenizer, GivesTokensTheStretchesOfTextThatTheySpell) {
   for (int i = 0; i < 3000; ++i) {
     const std::string text = normalized(random_text(random_, below(random_, 30), false));
     for (const auto& token : tokenizer_.encode_with_offsets(text, kPlain)) {
@@ -251,7 +327,7 @@ TEST_P(AnyTokenizer, GivesTokensTheStretchesOfTextThatTheySpell) {
   }
 }
 
-TEST_P(AnyTokenizer, DecodesWhatItEncodedToTheNormalizedText) {
+TEST_P(QwenLikeTokenizer, DecodesWhatItEncodedToTheNormalizedText) {
   const std::string name = GetParam().name;
   const bool normalizes = name != "NoNormalizer";
   // Where spaces were put between words, the spaces of the text are among them.
@@ -274,7 +350,7 @@ TEST_P(AnyTokenizer, DecodesWhatItEncodedToTheNormalizedText) {
   }
 }
 
-TEST_P(AnyTokenizer, DecodesAnyIds) {
+TEST_P(QwenLikeTokenizer, DecodesAnyIds) {
   const Ids around = {0, UINT32_MAX, static_cast<uint32_t>(tokenizer_.id_count())};
   for (int i = 0; i < 1000; ++i) {
     Ids ids(below(random_, 20));
@@ -292,8 +368,10 @@ TEST_P(AnyTokenizer, DecodesAnyIds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, AnyTokenizer, testing::ValuesIn(kTokenizers),
-                         [](const auto& param) { return std::string(param.param.name); });
+const auto kName = [](const auto& param) { return std::string(param.param.name); };
+INSTANTIATE_TEST_SUITE_P(, AnyTokenizer, testing::ValuesIn(kTokenizers), kName);
+INSTANTIATE_TEST_SUITE_P(, QwenLikeTokenizer, testing::ValuesIn(kTokenizers), kName);
+INSTANTIATE_TEST_SUITE_P(Other, AnyTokenizer, testing::ValuesIn(kOtherFamilies), kName);
 
 }  // namespace
 }  // namespace espalier::text

@@ -120,7 +120,7 @@ function sentencePieceVariants() {
     'some-bytes': sentencePiece({ bytes: partial, normalizer: kLlamaNormalizer, decoder: kLlamaDecoder,
       merges: [...kLlamaMerges, '<0x0A> <0x0A>', '▁ <0x0A>', 'a ▁', '▁a ▁a'] }),
     'some-bytes-single': sentencePiece({ bytes: partial, fuseUnk: false, preTokenizer: metaspace({}),
-      decoder: { type: 'Sequence', decoders: [{ type: 'ByteFallback' }, metaspace({}), { type: 'Strip', content: ' ', start: 2, stop: 1 }] } }),
+      decoder: { type: 'Sequence', decoders: [{ type: 'ByteFallback' }, metaspace({}), { type: 'Strip', content: ' ', start: 2, stop: 0 }] } }),
     'characters-ignore-merges': sentencePiece({ ignoreMerges: true, normalizer: kLlamaNormalizer, merges: ['a b', '▁ a'],
       entries: ['▁the', '▁a▁b', '▁<0x0A>', 'abc'] }),
     'replace-several': sentencePiece({ normalizer: { type: 'Sequence', normalizers: [{ type: 'NFC' },

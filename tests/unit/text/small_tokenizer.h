@@ -22,6 +22,18 @@ std::string changed_tokenizer_json(const std::vector<Change>& changes);
 
 Tokenizer small_tokenizer(const std::vector<Change>& changes = {});
 
+/// Like Llama 2's: Prepend and Replace, no pre-tokenizer, byte fallback. Ids 0 to 2 are `<unk>`,
+/// `<s>` and `</s>`, which are no added tokens here; 3 + i is byte i, then come printable ASCII
+/// characters from kFirstCharacterId on, the mark, and U+4E2D. No merges.
+inline constexpr uint32_t kFirstCharacterId = 3 + 256;  // "!"
+inline constexpr uint32_t kMarkId = kFirstCharacterId + 94;
+inline constexpr uint32_t kChineseId = kMarkId + 1, kSmallSentencePieceSize = kChineseId + 1;
+std::string sentencepiece_json(const std::vector<Change>& changes = {});
+Tokenizer small_sentencepiece(const std::vector<Change>& changes = {});
+
+/// Its ids for a text of its characters, spaces and U+2581 being marks.
+std::vector<uint32_t> character_ids(std::string_view text);
+
 /// The bytes of `text` as ids, which is what the small tokenizer gives for normalized text.
 std::vector<uint32_t> byte_ids(std::string_view text);
 
