@@ -59,6 +59,10 @@ struct Watch {
   std::function<bool()> cancelled;
   std::string failure;  // empty: none that the library does not know of
   bool was_cancelled = false;
+  /// The answer's head as it came: the library decodes the percent signs of header values, which
+  /// breaks signed addresses.
+  std::string raw_head;
+  bool reads_head = false;
   size_t framing_bytes = 0;  // since content was handed over last
   Clock::time_point window_start;
   size_t window_bytes = 0;
@@ -66,6 +70,8 @@ struct Watch {
   void start() {
     failure.clear();
     was_cancelled = false;
+    raw_head.clear();
+    reads_head = true;
     framing_bytes = 0;
     window_start = Clock::now();
     window_bytes = 0;
@@ -120,6 +126,7 @@ class WatchedStream final : public httplib::Stream {
     std::copy_n(buffer_.data() + begin_, copied, to);
     begin_ += copied;
     watch_.framing_bytes += copied;
+    if (watch_.reads_head) watch_.raw_head.append(to, copied);
     if (watch_.framing_bytes > kFramingBytesMax) {
       watch_.fail("sends a head without an end");
       return -1;
@@ -225,10 +232,30 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-HttpHead head_of(const httplib::Response& response) {
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  const size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
+  text.remove_prefix(begin);
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+/// The library has checked the head; this takes its header lines as they are. Of interim answers
+/// (100) nothing is left.
+HttpHead head_of(std::string_view raw, int status) {
   HttpHead head;
-  head.status = response.status;
-  for (const auto& [name, value] : response.headers) head.headers[lower_case(name)] = value;
+  head.status = status;
+  while (!raw.empty()) {
+    const size_t end = std::min(raw.find('\n'), raw.size());
+    const std::string_view line = raw.substr(0, end);
+    raw.remove_prefix(std::min(end + 1, raw.size()));
+    const size_t colon = line.find(':');
+    if (line.starts_with("HTTP/")) {
+      head.headers.clear();
+    } else if (colon != std::string_view::npos) {
+      head.headers[lower_case(std::string(line.substr(0, colon)))] =
+          trimmed(line.substr(colon + 1));
+    }
+  }
   return head;
 }
 
@@ -347,7 +374,8 @@ HttpHead HttpClient::send(const HttpRequest& request, const Callbacks& callbacks
     return !stopped;
   };
   library_request.response_handler = [&](const httplib::Response& response) {
-    head = head_of(response);
+    watch.reads_head = false;
+    head = head_of(watch.raw_head, response.status);
     return go_on([&] { return callbacks.head(*head); });
   };
   library_request.content_receiver = [&](const char* data, size_t size, uint64_t, uint64_t) {
@@ -366,7 +394,7 @@ HttpHead HttpClient::send(const HttpRequest& request, const Callbacks& callbacks
   if (!sent) give_up(request.url.origin(), error, watch, through_proxy);
   // The library asks about answers to HEAD, and a proxy's own, nobody.
   if (!head) {
-    head = head_of(response);
+    head = head_of(watch.raw_head, response.status);
     go_on([&] { return callbacks.head(*head); });
     if (thrown) std::rethrow_exception(thrown);
   }

@@ -17,7 +17,8 @@ namespace {
 constexpr std::chrono::milliseconds kTerminalPeriod{100};
 constexpr std::chrono::milliseconds kLogPeriod{5000};
 constexpr uint64_t kLoggedBytesMin = 1'000'000;  // files that are there at once need no line each
-constexpr size_t kBarCells = 20;
+constexpr size_t kBarCellsMin = 5;               // a narrower bar says nothing
+constexpr size_t kBarCellsMax = 20;
 constexpr size_t kNameCharactersMin = 12;
 constexpr size_t kWidthOfLogLines = 200;
 constexpr double kRateMemorySeconds = 3;
@@ -35,12 +36,15 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
 }
 
-std::string bar(double share) {
-  const auto full = static_cast<size_t>(share * static_cast<double>(kBarCells));
-  std::string cells(std::min(full, kBarCells), '=');
-  if (cells.size() < kBarCells) cells += '>';
-  cells.resize(kBarCells, ' ');
-  return "[" + cells + "]";
+/// "  [===>   ]", as wide as `room` allows; "" if that is too little.
+std::string bar(double share, size_t room) {
+  constexpr size_t kFrame = 4;
+  const size_t count = std::min(kBarCellsMax, room > kFrame ? room - kFrame : 0);
+  if (count < kBarCellsMin) return "";
+  std::string cells(std::min(static_cast<size_t>(share * static_cast<double>(count)), count), '=');
+  if (cells.size() < count) cells += '>';
+  cells.resize(count, ' ');
+  return "  [" + cells + "]";
 }
 
 /// Names come from the hub; a terminal would obey what control characters say.
@@ -57,8 +61,8 @@ std::string progress_text(const hub::FileProgress& progress, double rate, size_t
   const double share = progress.total == 0 ? 1.0
                                            : static_cast<double>(progress.done) /
                                                  static_cast<double>(progress.total);
-  std::string rest = fmt::format("  {}  {:3.0f} %  {} of {}", bar(share), 100 * share,
-                                 byte_text(progress.done), byte_text(progress.total));
+  std::string rest = fmt::format("  {:3.0f} %  {} of {}", 100 * share, byte_text(progress.done),
+                                 byte_text(progress.total));
   if (rate >= 1) {
     const auto left = static_cast<double>(progress.total - progress.done) / rate;
     rest +=
@@ -69,7 +73,8 @@ std::string progress_text(const hub::FileProgress& progress, double rate, size_t
       std::max(kNameCharactersMin, width > rest.size() ? width - rest.size() : size_t{0});
   // The end of a shard's name tells it from the others.
   if (name.size() > room) name = "..." + name.substr(name.size() - room + 3);
-  return name + rest;
+  const size_t used = name.size() + rest.size();
+  return name + bar(share, width > used ? width - used : 0) + rest;
 }
 
 DownloadProgress::DownloadProgress() : terminal_(log_is_text() && isatty(STDERR_FILENO) == 1) {}

@@ -12,9 +12,10 @@
 namespace espalier::commands {
 
 bool is_hub_name(const std::string& location) {
-  // "models/missing.gguf" is a file that is not there.
-  return hub::looks_like_reference(location) && !location.ends_with(".gguf") &&
-         !location.ends_with(".safetensors");
+  // "models/missing.gguf" is a file that is not there; "org/name:file.gguf" may be one on a hub.
+  const bool is_file_name = location.ends_with(".gguf") || location.ends_with(".safetensors");
+  return hub::looks_like_reference(location) &&
+         (!is_file_name || location.find(':') != std::string::npos);
 }
 
 HubModel fetch_hub_model(const std::string& name) {
