@@ -5,6 +5,8 @@
 #include "models/model.h"
 #include "server/commands/commands.h"
 #include "server/commands/gemm_choice.h"
+#include "server/commands/memory_limit.h"
+#include "server/commands/memory_prediction.h"
 #include "server/commands/model_files.h"
 #include "server/commands/model_limits.h"
 #include "server/commands/progress_line.h"
@@ -38,16 +40,35 @@ void print_prompts(const models::EmbeddingConfig& embedding) {
   }
 }
 
+void print_memory(const MemoryPrediction& prediction, const RowBudget& rows) {
+  const ModelMemory& model = prediction.models.front();
+  row("memory", fmt::format("{} when serving, at most:", byte_text(prediction.resident())));
+  const auto part = [](const std::string& name, size_t bytes, const std::string& what) {
+    std::cout << fmt::format("  {:<14} {:>9}  {}\n", name, byte_text(bytes), what);
+  };
+  part("weights", model.packed_weights, "packed for the kernels");
+  part("tokenizer", model.tokenizer, "vocabulary and merges");
+  part("batches", model.workspace,
+       fmt::format("activations of {} rows, and of {} that overtake", rows.reserved,
+                   rows.interlude));
+  part("base", prediction.base, "the program and its threads");
+  part("besides", model.mapped_tables,
+       "tables mapped from the file: page cache, which the kernel may drop");
+  part("", prediction.bodies, "bodies of requests that arrive at once, at most (--max-body-mb)");
+  const MemoryLimit limit = memory_limit();
+  if (limit.bytes != UINT64_MAX) part("limit", limit.bytes, limit.source);
+}
+
 }  // namespace
 
 int inspect(const Options& options) {
-  const auto folder = find_only_model(options).folder;
+  const ModelFiles files = find_only_model(options);
+  const auto& folder = files.folder;
   const auto config = models::read_model_config(folder);
   const auto embedding = models::read_embedding_config(folder);
   const auto tokenizer = text::Tokenizer::load(folder / "tokenizer.json");
   const auto gemm = choose_gemm(options.gemm, number_format(options.dtype));
   const RowBudget rows = row_budget(options, config, *gemm);
-  const auto memory = models::estimate_memory(config, *gemm, rows.reserved, rows.interlude);
 
   row("model", folder.string());
   row("architecture", config.architecture.empty()
@@ -76,9 +97,7 @@ int inspect(const Options& options) {
   print_prompts(embedding);
   row("kernels", gemm->description());
   row("dedup", options.dedup);
-  row("memory", fmt::format("{} packed weights + {} mapped from file + {} for a batch of {} rows",
-                            byte_text(memory.packed_weights), byte_text(memory.mapped_weights),
-                            byte_text(memory.workspace), rows.reserved));
+  print_memory(predict_memory(plan_models({files}), options, *gemm), rows);
   return EXIT_SUCCESS;
 }
 

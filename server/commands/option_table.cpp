@@ -140,6 +140,10 @@ void OptionTable::add_engine_options(CLI::App* sub) {
          "MiB that a batch's activations take at most: fewer rows than --max-batch-tokens if they "
          "need more; an input that is longer still runs, alone. 0: no such limit")
       ->check(CLI::Range(size_t{0}, size_t{1} << 20U));
+  option(sub, "memory-check", o_.memory_check,
+         "What happens when the memory that the models will need is more than the control group or "
+         "the machine has: on (they are not loaded), warn, off")
+      ->check(CLI::IsMember({"on", "warn", "off"}));
   option(sub, "max-input-tokens", o_.max_input_tokens,
          "Tokens of one input at most; 0: the model's maximum, but no more than 8192")
       ->check(CLI::Range(size_t{0}, size_t{1} << 20U));

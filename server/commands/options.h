@@ -36,6 +36,7 @@ struct Options {
   std::string dedup = "trie";
   std::string log_level = "info";
   std::string log_format = "text";
+  std::string memory_check = "on";
   size_t threads = 0;  // 0: the CPUs that the process may use
   size_t max_batch_tokens = 4096;
   size_t max_workspace_mb = 0;  // 0: what max_batch_tokens rows need

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/commands/gemm_choice.h"
+#include "server/commands/memory_check.h"
 #include "server/commands/model_files.h"
 #include "server/commands/warm_up.h"
 
@@ -68,6 +69,7 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
   std::vector<server::ServedModel> served;
   const std::vector<ModelFiles> files = find_models(options);
   const std::vector<ModelOptions> own = model_options(options, names_of(files));
+  check_memory(files, options, *gemm_);
   for (size_t model = 0; model < files.size(); ++model) {
     models_.push_back(
         std::make_unique<LoadedModel>(files[model], own[model], options, gemm_, pool_));
@@ -75,6 +77,7 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
     served.push_back(models_.back()->served(options, model));
     warm_up(served.back(), passes.back(), dedup_mode(options.dedup));
   }
+  log_memory_in_use();
   scheduler_ =
       std::make_unique<scheduler::Scheduler>(passes, scheduler_limits(options, models_), observer);
   service_ = std::make_unique<server::InferenceService>(

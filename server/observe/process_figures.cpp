@@ -52,8 +52,9 @@ uint64_t limit_in(const fs::path& file) {
   return in >> limit && limit > 0 ? limit : std::numeric_limits<uint64_t>::max();
 }
 
-/// The smallest limit of the process's memory group (v2 and v1) and those above it.
-uint64_t group_limit(const fs::path& self_cgroup, const fs::path& cgroups) {
+}  // namespace
+
+uint64_t group_memory_limit(const fs::path& self_cgroup, const fs::path& cgroups) {
   std::ifstream in(self_cgroup);
   uint64_t smallest = std::numeric_limits<uint64_t>::max();
   // Lines are "id:controllers:path"; v2 has no controllers.
@@ -76,8 +77,6 @@ uint64_t group_limit(const fs::path& self_cgroup, const fs::path& cgroups) {
   }
   return smallest;
 }
-
-}  // namespace
 
 std::optional<ProcessFigures> read_process_figures(const fs::path& proc, const fs::path& cgroups) {
   std::ifstream in(proc / "self" / "stat");
@@ -109,7 +108,7 @@ std::optional<ProcessFigures> read_process_figures(const fs::path& proc, const f
   figures.max_fds = descriptor_limit();
   figures.open_fds = count_descriptors(proc / "self" / "fd", figures.max_fds);
   figures.memory_limit_bytes = std::min(value_of(proc / "meminfo", "MemTotal:") * 1024,
-                                        group_limit(proc / "self" / "cgroup", cgroups));
+                                        group_memory_limit(proc / "self" / "cgroup", cgroups));
   return figures;
 }
 

@@ -26,4 +26,9 @@ std::optional<ProcessFigures> read_process_figures(
     const std::filesystem::path& proc = "/proc",
     const std::filesystem::path& cgroups = "/sys/fs/cgroup");
 
+/// The smallest memory limit of the groups that `self_cgroup` (normally /proc/self/cgroup) names
+/// and those above them, in v1 and v2; none: the largest number.
+uint64_t group_memory_limit(const std::filesystem::path& self_cgroup,
+                            const std::filesystem::path& cgroups);
+
 }  // namespace espalier::server

@@ -168,7 +168,7 @@ class OutputTest(CommandTest):
         def rows(*options):
             done = run_espalier("inspect", "--model", MODEL, *options)
             self.assertEqual(done.returncode, 0, done.stderr)
-            megabytes, rows = re.search(r"\+ (\S+) MB for a batch of (\d+) rows", done.stdout).groups()
+            megabytes, rows = re.search(r"batches +(\S+) MB  activations of (\d+) rows", done.stdout).groups()
             return float(megabytes), int(rows)
 
         megabytes, all_rows = rows()
@@ -276,7 +276,7 @@ class PrecedenceTest(CommandTest):
     def settings(self, *options, env=None):
         shown = self.inspect(*options, env=env).stdout
         return (re.search(r"(?m)^dedup +(\w+)$", shown).group(1),
-                int(re.search(r"(?m)^memory .*batch of (\d+) rows", shown).group(1)))
+                int(re.search(r"(?m)^  batches .*activations of (\d+) rows", shown).group(1)))
 
     def test_flags_win_over_environment_over_file_over_defaults(self):
         self.write('dedup = "off"\nmax-batch-tokens = 3000\nport = 9000\n')
@@ -315,7 +315,7 @@ class PrecedenceTest(CommandTest):
         self.assert_refused(self.inspect("--config", self.file), 2, "espalier.toml.*`dedup`.*sometimes")
         self.write("dedup = \n")
         self.assert_refused(self.inspect("--config", self.file), 2, "espalier.toml.*line 1")
-        self.write("threads = [1]\n")
+        self.write("threads = [1, 2]\n")
         self.assert_refused(self.inspect("--config", self.file), 2, "`threads`")
         self.assert_refused(self.inspect("--config", "/nowhere/espalier.toml"), 2, "/nowhere/espalier.toml")
         self.assert_refused(self.inspect(env={"ESPALIER_THREADS": "many"}), 2, "ESPALIER_THREADS.*many")
