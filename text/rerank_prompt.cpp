@@ -5,16 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "text/white_space.h"
+
 namespace espalier::text {
 namespace {
-
-constexpr std::string_view kHead =
-    "<|im_start|>system\n"
-    "Judge whether the Document meets the requirements based on the Query and the Instruct "
-    "provided. "
-    "Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
-    "<|im_start|>user\n";
-constexpr std::string_view kTail = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
 /// Texts of more bytes a token are rare: one that has so many for all the tokens that a prompt may
 /// have is looked at twice.
@@ -23,49 +17,176 @@ constexpr size_t kPlausibleTokenBytes = 16;
 constexpr EncodeOptions kTrusted{.add_special_tokens = false};
 constexpr EncodeOptions kUntrusted{.add_special_tokens = false, .match_added_tokens = false};
 
-}  // namespace
+bool is_place(const RerankPart& part) { return std::holds_alternative<RerankPlace>(part); }
 
-RerankPrompt::RerankPrompt(const Tokenizer& tokenizer)
-    : tokenizer_(&tokenizer),
-      head_(tokenizer.encode(kHead, kTrusted)),
-      tail_(tokenizer.encode(kTail, kTrusted)) {
-  // `<think>` is left to the tokenizer: vocabularies that do not have it as a token spell it.
-  for (const std::string_view chat_token : {"<|im_start|>", "<|im_end|>"}) {
-    if (tokenizer.encode(chat_token, kTrusted).size() != 1) {
-      throw std::runtime_error("the tokenizer has no token " + std::string(chat_token) +
-                               ", which Qwen3-Reranker's prompt needs; this model cannot rerank");
+bool is_document(const RerankPart& part) {
+  const auto* const place = std::get_if<RerankPlace>(&part);
+  return place != nullptr && place->field == RerankField::kDocument;
+}
+
+/// What a request sends, but for its document.
+struct Fields {
+  std::string_view instruction, query;
+};
+
+std::string fill(const RerankParts& parts, const Fields& fields) {
+  std::string text;
+  for (const RerankPart& part : parts) {
+    if (const auto* const literal = std::get_if<std::string>(&part)) {
+      text += *literal;
+      continue;
+    }
+    const auto& place = std::get<RerankPlace>(part);
+    const std::string_view field =
+        place.field == RerankField::kQuery ? fields.query : fields.instruction;
+    text += place.trimmed ? trim(field) : field;
+  }
+  return text;
+}
+
+void append(const std::vector<uint32_t>& more, std::vector<uint32_t>& ids) {
+  ids.insert(ids.end(), more.begin(), more.end());
+}
+
+/// Of a template's text that spells a chat token, such as "<|im_start|>".
+void check_chat_tokens(const Tokenizer& tokenizer, const std::string& name,
+                       std::string_view literal) {
+  for (size_t begin = literal.find("<|"); begin != std::string_view::npos;
+       begin = literal.find("<|", begin + 2)) {
+    const size_t end = literal.find("|>", begin);
+    if (end == std::string_view::npos) return;
+    const std::string_view token = literal.substr(begin, end + 2 - begin);
+    if (token.find_first_of(" \n") != std::string_view::npos) continue;
+    if (tokenizer.encode(token, kTrusted).size() != 1) {
+      throw std::runtime_error("the tokenizer has no token " + std::string(token) +
+                               ", which the rerank template " + name +
+                               " needs; this model cannot rerank");
     }
   }
 }
 
-RerankPrompt::Shared RerankPrompt::prepare(std::string_view instruction, std::string_view query,
-                                           size_t max_tokens) const {
-  std::string beginning;
-  beginning.reserve(instruction.size() + query.size() + 64);
-  beginning.append("<Instruct>: ").append(instruction);
-  beginning.append("\n<Query>: ").append(query);
-  beginning.append("\n<Document>: ");
-  if (beginning.size() / kPlausibleTokenBytes > max_tokens) {
-    Tokenizer::Encoded cut = tokenizer_->encode_up_to(beginning, max_tokens, kUntrusted);
-    if (cut.cut) {
-      Shared too_long{head_, {}};
-      too_long.ids.insert(too_long.ids.end(), cut.ids.begin(), cut.ids.end());
-      return too_long;
+/// Ids of a text, no more than `most` if it is so long that this is worth while. True: it was cut.
+bool append_bounded(const Tokenizer& tokenizer, const std::string& text, size_t most,
+                    std::vector<uint32_t>& ids) {
+  const bool long_text = text.size() / kPlausibleTokenBytes > most;
+  const Tokenizer::Encoded encoded =
+      tokenizer.encode_up_to(text, long_text ? most : Tokenizer::kAllIds, kUntrusted);
+  append(encoded.ids, ids);
+  return encoded.cut;
+}
+
+}  // namespace
+
+RerankPrompt::RerankPrompt(const Tokenizer& tokenizer, const RerankTemplate& rerank)
+    : tokenizer_(&tokenizer), name_(rerank.name) {
+  check_template(rerank);
+  plain_ = lay_out(rerank.plain);
+  if (rerank.instructed) instructed_ = lay_out(*rerank.instructed);
+  for (const auto* const segments : {&plain_.before, &plain_.behind})
+    for (const Segment& segment : *segments) fixed_tokens_ += segment.ids.size();
+}
+
+RerankPrompt::Layout RerankPrompt::lay_out(const RerankParts& parts) const {
+  std::vector<Segment> segments = segments_of(parts);
+  const auto own = std::ranges::find_if(segments, [](const Segment& segment) {
+    return std::ranges::any_of(segment.parts, is_document);
+  });
+  const auto document = std::ranges::find_if(own->parts, is_document);
+  Layout layout;
+  layout.document = std::get<RerankPlace>(*document);
+  layout.before_document.assign(own->parts.begin(), document);
+  layout.behind_document.assign(document + 1, own->parts.end());
+  layout.before.assign(segments.begin(), own);
+  layout.behind.assign(own + 1, segments.end());
+  return layout;
+}
+
+std::vector<RerankPrompt::Segment> RerankPrompt::segments_of(const RerankParts& parts) const {
+  std::vector<Segment> segments;
+  std::string literal;  // without places, so far
+  RerankParts mixed;    // the segment that is being collected: it may get a place yet
+  const auto end_literal = [&] {
+    if (!literal.empty()) segments.push_back({tokenizer_->encode(literal, kTrusted), {}});
+    literal.clear();
+  };
+  const auto end_segment = [&] {
+    if (std::ranges::any_of(mixed, is_place)) {
+      end_literal();
+      segments.push_back({{}, std::exchange(mixed, {})});
+    }
+    for (const RerankPart& text : std::exchange(mixed, {})) literal += std::get<std::string>(text);
+  };
+  for (const RerankPart& part : parts) {
+    if (std::holds_alternative<RerankCut>(part)) {
+      end_segment();
+      end_literal();
+    } else if (is_place(part)) {
+      mixed.push_back(part);
+    } else {
+      const auto& text = std::get<std::string>(part);
+      check_chat_tokens(*tokenizer_, name_, text);
+      size_t at = 0;
+      for (const TokenWithOffsets& token : tokenizer_->encode_with_offsets(text, kTrusted)) {
+        if (!tokenizer_->is_added_token(token.id) || token.end <= at) continue;
+        if (token.begin > at) mixed.emplace_back(text.substr(at, token.begin - at));
+        end_segment();
+        literal += text.substr(token.begin, token.end - token.begin);
+        at = token.end;
+      }
+      if (at < text.size()) mixed.emplace_back(text.substr(at));
     }
   }
-  Tokenizer::Beginning middle = tokenizer_->encode_beginning(beginning);
-  Shared shared{head_, std::move(middle.rest)};
-  shared.ids.insert(shared.ids.end(), middle.ids.begin(), middle.ids.end());
+  end_segment();
+  end_literal();
+  return segments;
+}
+
+RerankPrompt::Shared RerankPrompt::prepare(std::optional<std::string_view> instruction,
+                                           std::string_view query, size_t max_tokens) const {
+  const Layout& layout = instruction ? instructed_.value() : plain_;
+  const Fields fields{instruction.value_or(""), query};
+  Shared shared;
+  shared.document_trimmed = layout.document.trimmed;
+  bool cut = false;
+  const auto append_segments = [&](const std::vector<Segment>& segments,
+                                   std::vector<uint32_t>& ids) {
+    for (const Segment& segment : segments) {
+      append(segment.ids, ids);
+      if (!segment.parts.empty() && !cut) {
+        cut = append_bounded(*tokenizer_, fill(segment.parts, fields), max_tokens, ids);
+      }
+    }
+  };
+  append_segments(layout.before, shared.ids);
+  const std::string beginning = fill(layout.before_document, fields);
+  if (!cut && beginning.size() / kPlausibleTokenBytes > max_tokens) {
+    std::vector<uint32_t> ids;
+    cut = append_bounded(*tokenizer_, beginning, max_tokens, ids);
+    if (cut) append(ids, shared.ids);
+  }
+  if (!cut) {
+    Tokenizer::Beginning known = tokenizer_->encode_beginning(beginning);
+    append(known.ids, shared.ids);
+    shared.rest = std::move(known.rest);
+    shared.after = fill(layout.behind_document, fields);
+    if (!shared.after.empty()) {
+      cut = append_bounded(*tokenizer_, shared.after, max_tokens, shared.after_ids);
+    }
+  }
+  append_segments(layout.behind, shared.tail);
   return shared;
 }
 
 RerankPrompt::Encoded RerankPrompt::encode(const Shared& shared, std::string_view document,
                                            size_t max_tokens, size_t document_tokens_max) const {
-  const size_t room = max_tokens - std::min(max_tokens, tail_.size());  // for head and middle
+  const size_t behind = shared.after_ids.size() + shared.tail.size();
+  const size_t room = max_tokens - std::min(max_tokens, behind);
   Encoded result{shared.ids, shared.ids.size() > room};
   if (result.truncated) {
-    result.ids.resize(std::max(room, head_.size()));
+    result.ids.resize(room);
+    append(shared.after_ids, result.ids);
   } else {
+    if (shared.document_trimmed) document = trim(document);
     const size_t room_left = room - shared.ids.size();
     size_t wanted = room_left;
     if (document_tokens_max < room_left) {
@@ -73,12 +194,20 @@ RerankPrompt::Encoded RerankPrompt::encode(const Shared& shared, std::string_vie
       const size_t rest = tokenizer_->encode(shared.rest, kUntrusted).size();
       wanted = std::min(room_left, rest + document_tokens_max);
     }
-    const Tokenizer::Encoded own =
-        tokenizer_->encode_up_to(shared.rest + std::string(document), wanted, kUntrusted);
-    result.ids.insert(result.ids.end(), own.ids.begin(), own.ids.end());
+    std::string text = shared.rest + std::string(document);
+    Tokenizer::Encoded own = tokenizer_->encode_up_to(text, wanted, kUntrusted);
     result.truncated = own.cut && wanted == room_left;
+    if (!shared.after.empty()) {
+      std::vector<uint32_t> whole;
+      if (!own.cut) whole = tokenizer_->encode(text + shared.after, kUntrusted);
+      const bool fits = !own.cut && whole.size() <= room_left + shared.after_ids.size();
+      if (fits) own.ids = std::move(whole);
+      if (!fits) append(shared.after_ids, own.ids);
+    }
+    append(own.ids, result.ids);
   }
-  result.ids.insert(result.ids.end(), tail_.begin(), tail_.end());
+  append(shared.tail, result.ids);
+  if (result.ids.size() > max_tokens) result.ids.resize(max_tokens);  // behind a query too long
   return result;
 }
 

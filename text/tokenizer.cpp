@@ -202,6 +202,10 @@ std::optional<uint32_t> Tokenizer::token_id(std::string_view token) const {
   return std::nullopt;
 }
 
+bool Tokenizer::is_added_token(uint32_t id) const {
+  return std::ranges::find(impl_->added_tokens, id, &AddedToken::id) != impl_->added_tokens.end();
+}
+
 size_t Tokenizer::id_count() const { return impl_->id_count; }
 
 std::optional<std::string_view> Tokenizer::token_content(uint32_t id) const {

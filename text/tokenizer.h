@@ -127,6 +127,9 @@ class Tokenizer {
   /// Whether an id is an added token that the file marks as `special`.
   bool is_special(uint32_t id) const;
 
+  /// Whether an id is that of an added token, special or not.
+  bool is_added_token(uint32_t id) const;
+
   /// One more than the largest id.
   size_t id_count() const;
 
