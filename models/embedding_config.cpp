@@ -1,13 +1,13 @@
-// sentence-transformers' files of a model folder: modules.json, the pooling module's config.json,
-// and config_sentence_transformers.json.
+#include "models/embedding_config.h"
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <stdexcept>
+#include <utility>
 
 #include "models/gguf_config.h"
 #include "models/json_file.h"
-#include "models/model_config.h"
+#include "models/sentence_modules.h"
 
 namespace espalier::models {
 namespace {
@@ -15,79 +15,97 @@ namespace {
 using nlohmann::json;
 using Path = std::filesystem::path;
 
-/// The class that a module's `type` names: "Pooling" of "sentence_transformers.models.Pooling".
-/// Modules of other packages are code that this server does not have.
-std::string module_class(const JsonObject& module) {
-  constexpr std::string_view kPackage = "sentence_transformers.";
-  const std::string type = module.text("type", "");
-  if (type.compare(0, kPackage.size(), kPackage) != 0) {
-    module.fail("type", excerpt(type) + " is not supported");
-  }
-  return type.substr(type.rfind('.') + 1);
+constexpr size_t kMaxWidth = size_t{1} << 20;
+
+constexpr char kSupportedPooling[] = "supported: lasttoken, mean and cls, one of them";
+
+/// The pooling that `mode` names, as `pooling_mode` or within "pooling_mode_…".
+std::optional<Pooling> pooling_of(std::string_view mode) {
+  if (mode == "lasttoken") return Pooling::kLastToken;
+  if (mode == "mean" || mode == "mean_tokens") return Pooling::kMean;
+  if (mode == "cls" || mode == "cls_token") return Pooling::kFirstToken;
+  return std::nullopt;
 }
 
-/// A module's `path`: one folder name, so that it cannot lead out of the model folder.
-std::string module_folder(const JsonObject& module) {
-  std::string folder = module.text("path", "");
-  if (folder.empty() || folder == "." || folder == ".." ||
-      folder.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
-    module.fail("path", "expected the name of a folder, found " + excerpt(folder));
-  }
-  return folder;
-}
-
-/// Refuses every pooling but the last token's. `include_prompt: false` changes nothing for that
-/// one.
-void check_pooling(const Path& file) {
+Pooling read_pooling(const Path& file) {
   constexpr std::string_view kModePrefix = "pooling_mode_";
-  constexpr std::string_view kReason = "only last-token pooling is supported";
   const json root = read_json_file(file);
   const JsonObject object(root, file.string());
-  bool last_token = object.boolean("pooling_mode_lasttoken", false);
+  std::optional<Pooling> pooling;
+  const auto take = [&](const std::string& key, std::string_view mode) {
+    const std::optional<Pooling> named = pooling_of(mode);
+    if (!named)
+      object.fail(key, excerpt(std::string(mode)) + " is not supported; " + kSupportedPooling);
+    if (pooling && *pooling != *named) {
+      object.fail(key,
+                  std::string("is not supported beside another pooling; ") + kSupportedPooling);
+    }
+    pooling = named;
+  };
   for (const auto& [key, value] : root.items()) {
-    const bool is_mode = key.compare(0, kModePrefix.size(), kModePrefix) == 0;
-    if (is_mode && key != "pooling_mode_lasttoken" && object.boolean(key, false)) {
-      object.fail(key, kReason);
+    if (key.compare(0, kModePrefix.size(), kModePrefix) == 0 && object.boolean(key, false)) {
+      take(key, std::string_view(key).substr(kModePrefix.size()));
     }
   }
-  if (object.has("pooling_mode")) {  // newer versions name it in one key
-    if (object.text("pooling_mode", "") != "lasttoken") object.fail("pooling_mode", kReason);
-    last_token = true;
+  // Newer versions name it in one key.
+  if (object.has("pooling_mode")) take("pooling_mode", object.text("pooling_mode", ""));
+  if (!pooling) object.fail("pooling_mode", std::string("is missing; ") + kSupportedPooling);
+  if (*pooling == Pooling::kMean && !object.boolean("include_prompt", true)) {
+    // The last and the first token's states do not change with it.
+    object.fail("include_prompt", "false is not supported with mean pooling");
   }
-  if (!last_token) object.fail("pooling_mode_lasttoken", "is not true; " + std::string(kReason));
+  return *pooling;
 }
 
-/// Reads modules.json: Transformer, Pooling and, if the model says so, Normalize, in this order.
-void read_modules(const Path& folder, EmbeddingConfig& config) {
-  const Path file = folder / "modules.json";
-  const json root = read_json_file(file);
-  if (!root.is_array()) {
-    throw std::runtime_error(file.string() + ": expected an array of modules, found " +
-                             excerpt(root));
+DenseConfig::Activation read_activation(const JsonObject& object) {
+  const std::string name = object.text("activation_function", "torch.nn.modules.activation.Tanh");
+  const std::string kind = name.substr(name.rfind('.') + 1);
+  if (kind == "Identity") return DenseConfig::Activation::kIdentity;
+  if (kind != "Tanh") {
+    object.fail("activation_function",
+                excerpt(name) + " is not supported; supported: Identity, Tanh");
   }
-  const std::vector<std::string> supported = {"Transformer", "Pooling", "Normalize"};
-  for (size_t i = 0; i < root.size(); ++i) {
-    const JsonObject module(root[i], file.string() + ": module " + std::to_string(i));
-    const std::string name = module_class(module);
-    if (i >= supported.size() || name != supported[i]) {
-      module.fail("type", excerpt(name) +
-                              " is not supported here; supported: Transformer, Pooling and "
-                              "optionally Normalize, in this order");
-    }
-    if (name == "Transformer" && !module.text("path", "").empty()) {
-      module.fail("path", "the transformer must be in the model folder itself");
-    }
-    if (name == "Pooling") check_pooling(folder / module_folder(module) / "config.json");
-  }
-  if (root.size() < 2) {
-    throw std::runtime_error(file.string() + ": expected the modules Transformer and Pooling");
-  }
-  config.normalize = root.size() == 3;
+  return DenseConfig::Activation::kTanh;
 }
 
-void read_prompts(const Path& file, EmbeddingConfig& config) {
+DenseConfig read_dense(const Path& file) {
   const json root = read_json_file(file);
   const JsonObject object(root, file.string());
+  for (const char* key : {"module_input_name", "module_output_name"}) {
+    if (object.text(key, "sentence_embedding") != "sentence_embedding") {
+      object.fail(key, excerpt(object.at(key)) + " is not supported; needs sentence_embedding");
+    }
+  }
+  return {.folder = file.parent_path(),
+          .inputs = object.size("in_features", kMaxWidth),
+          .outputs = object.size("out_features", kMaxWidth),
+          .bias = object.boolean("bias", true),
+          .activation = read_activation(object)};
+}
+
+/// Pooling, any number of Dense and at most one Normalize, in this order.
+void read_modules(const std::vector<SentenceModule>& modules, EmbeddingConfig& config) {
+  config.normalize = false;
+  for (size_t i = 0; i < modules.size(); ++i) {
+    const SentenceModule& module = modules[i];
+    const bool last = i + 1 == modules.size();
+    if (i == 0 && module.kind == "Pooling") {
+      config.pooling = read_pooling(module.config);
+    } else if (i > 0 && module.kind == "Dense") {
+      config.dense.push_back(read_dense(module.config));
+    } else if (i > 0 && last && module.kind == "Normalize") {
+      config.normalize = true;
+    } else {
+      throw std::runtime_error(module.where + ": type: " + excerpt(module.kind) +
+                               " is not supported here; supported: Transformer, Pooling, Dense as "
+                               "often as wanted and optionally Normalize, in this order (or "
+                               "Transformer and LogitScore)");
+    }
+  }
+  config.has_pooling_module = true;
+}
+
+void read_prompts(const JsonObject& object, const json& root, EmbeddingConfig& config) {
   if (const auto prompts = object.object("prompts")) {
     for (const auto& [name, value] : root["prompts"].items()) {
       config.prompts[name] = prompts->text(name, "");
@@ -107,24 +125,88 @@ void refuse_lower_casing(const Path& file) {
   if (object.boolean("do_lower_case", false)) object.fail("do_lower_case", "is not supported");
 }
 
+/// `matryoshka_dimensions` of config.json.
+std::vector<size_t> read_dimensions(const Path& file) {
+  const json root = read_json_file(file);
+  const JsonObject object(root, file.string());
+  if (!object.has("matryoshka_dimensions")) return {};
+  const json& list = object.at("matryoshka_dimensions");
+  const auto valid = [](const json& entry) {
+    return entry.is_number_unsigned() && entry > 0U && entry <= kMaxWidth;
+  };
+  if (!list.is_array() || !std::ranges::all_of(list, valid)) {
+    object.fail("matryoshka_dimensions", "expected an array of integers from 1 to " +
+                                             std::to_string(kMaxWidth) + ", found " +
+                                             excerpt(list));
+  }
+  auto dimensions = list.get<std::vector<size_t>>();
+  std::ranges::sort(dimensions);
+  const auto twins = std::ranges::unique(dimensions);
+  dimensions.erase(twins.begin(), twins.end());
+  return dimensions;
+}
+
 }  // namespace
+
+std::string_view name_of(Pooling pooling) {
+  switch (pooling) {
+    case Pooling::kMean:
+      return "mean";
+    case Pooling::kFirstToken:
+      return "first_token";
+    case Pooling::kLastToken:
+      break;
+  }
+  return "last_token";
+}
 
 EmbeddingConfig read_embedding_config(const Path& model) {
   if (is_gguf(model)) return read_gguf_embedding_config(engine::GgufFile::open(model));
   const Path& folder = model;
   EmbeddingConfig config;
   if (has_file(folder, "modules.json")) {
-    read_modules(folder, config);
+    const std::vector<SentenceModule> modules = read_sentence_modules(folder);
+    // A transformer alone, or with a LogitScore behind it, is a reranker's.
+    if (!modules.empty() && modules.front().kind != "LogitScore") read_modules(modules, config);
     config.from_sentence_transformers = true;
   }
   if (has_file(folder, "config_sentence_transformers.json")) {
-    read_prompts(folder / "config_sentence_transformers.json", config);
+    const Path file = folder / "config_sentence_transformers.json";
+    const json root = read_json_file(file);
+    const JsonObject object(root, file.string());
+    read_prompts(object, root, config);
+    if (object.has("truncate_dim"))
+      config.default_dimensions = object.size("truncate_dim", kMaxWidth);
     config.from_sentence_transformers = true;
   }
   if (has_file(folder, "sentence_bert_config.json")) {
     refuse_lower_casing(folder / "sentence_bert_config.json");
   }
+  if (has_file(folder, "config.json")) config.dimensions = read_dimensions(folder / "config.json");
   return config;
+}
+
+size_t embedding_size(const EmbeddingConfig& config, size_t hidden_size) {
+  size_t width = hidden_size;
+  for (const DenseConfig& dense : config.dense) {
+    if (dense.inputs != width) {
+      throw std::runtime_error((dense.folder / "config.json").string() + ": in_features: is " +
+                               std::to_string(dense.inputs) + ", but what comes before it gives " +
+                               std::to_string(width));
+    }
+    width = dense.outputs;
+  }
+  const auto check = [&](size_t dimensions, const char* key) {
+    if (dimensions > width) {
+      throw std::runtime_error(std::string(key) + ": " + std::to_string(dimensions) +
+                               " is more than the embeddings have, " + std::to_string(width));
+    }
+  };
+  if (!config.dimensions.empty()) {
+    check(config.dimensions.back(), "config.json: matryoshka_dimensions");
+  }
+  check(config.default_dimensions.value_or(0), "config_sentence_transformers.json: truncate_dim");
+  return width;
 }
 
 }  // namespace espalier::models

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "engine/gguf_file.h"
+#include "models/embedding_config.h"
 #include "models/model_config.h"
 
 namespace espalier::models {

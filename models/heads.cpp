@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -25,16 +26,22 @@ std::vector<float> pooled_embedding(std::span<const float> hidden, size_t dimens
   return embedding;
 }
 
-float head_logit(const engine::TensorView& head, std::span<const float> hidden, uint32_t id) {
-  const size_t width = head.shape.at(1);
-  if (id >= head.shape.at(0) || hidden.size() != width) {
-    throw std::out_of_range("the logit of token " + std::to_string(id) + " of " +
-                            std::to_string(head.shape[0]) + " for a hidden state of " +
-                            std::to_string(hidden.size()) + " against " + std::to_string(width));
+double dot(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) {
+    throw std::out_of_range("a product of " + std::to_string(a.size()) + " and " +
+                            std::to_string(b.size()) + " values");
   }
-  std::vector<float> row(width);
-  engine::convert_to_f32(head, id * width, width, row.data());
-  return std::inner_product(row.begin(), row.end(), hidden.begin(), 0.0F);
+  // Sums that do not wait for each other, always the same ones.
+  constexpr size_t kLanes = 8;
+  double sums[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= a.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      sums[lane] += static_cast<double>(a[i + lane]) * b[i + lane];
+    }
+  }
+  for (; i < a.size(); ++i) sums[i % kLanes] += static_cast<double>(a[i]) * b[i];
+  return std::accumulate(std::begin(sums), std::end(sums), 0.0);
 }
 
 }  // namespace espalier::models

@@ -1,14 +1,11 @@
-// What becomes of a pooled hidden state: an embedding, or the logit of a token.
+// What heads have in common: products of vectors, cutting and normalising embeddings.
 //
 // Thread contract: pure functions.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
-
-#include "engine/safetensors.h"
 
 namespace espalier::models {
 
@@ -17,8 +14,7 @@ namespace espalier::models {
 std::vector<float> pooled_embedding(std::span<const float> hidden, size_t dimensions,
                                     bool normalize);
 
-/// hidden (H) · row `id` of head (vocab × H). Throws std::out_of_range when there is no such row,
-/// or hidden is of another width.
-float head_logit(const engine::TensorView& head, std::span<const float> hidden, uint32_t id);
+/// a · b, both of the same length, accumulated in double. Throws std::out_of_range unless they are.
+double dot(std::span<const float> a, std::span<const float> b);
 
 }  // namespace espalier::models

@@ -6,6 +6,7 @@
 
 #include "models/causal_decoder.h"
 #include "models/decoder_weights.h"
+#include "models/dense_layer.h"
 #include "models/gguf_config.h"
 #include "models/gguf_weights.h"
 #include "models/heads.h"
@@ -33,6 +34,10 @@ std::unique_ptr<const WeightSource> open_weights(const std::filesystem::path& mo
 struct Model::Impl {
   ModelConfig config;
   EmbeddingConfig embedding;
+  RerankConfig rerank;
+  size_t embedding_size;
+  std::vector<DenseLayer> dense;
+  std::optional<RerankHead> classifier;
   std::unique_ptr<const WeightSource> source;
   std::optional<WeightTensor> head;  // (vocab × H)
   CausalDecoder decoder;             // its table of token embeddings is there too
@@ -44,12 +49,20 @@ Model Model::load(const std::filesystem::path& folder,
                   std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress) {
   const ModelConfig config = read_model_config(folder);
   EmbeddingConfig embedding = read_embedding_config(folder);
+  RerankConfig rerank = read_rerank_config(folder);
+  const size_t embedding_size = models::embedding_size(embedding, config.hidden_size);
+  std::vector<DenseLayer> dense;
+  for (const DenseConfig& module : embedding.dense) dense.push_back(DenseLayer::load(module));
   std::unique_ptr<const WeightSource> source = open_weights(folder);
   check_tensors(config, *source);
 
   const ExpectedTensor head_name = head_tensor(config, *source);
   std::optional<WeightTensor> head;
   if (!head_name.name.empty()) head = source->tensor(head_name);
+  std::optional<RerankHead> classifier;
+  if (rerank.labels > 0) {
+    classifier = RerankHead::of_classifier(*source, rerank.labels, config.hidden_size);
+  }
 
   const size_t total = bytes_to_pack(config, *source);
   size_t done = 0;
@@ -61,6 +74,10 @@ Model Model::load(const std::filesystem::path& folder,
   const auto graph = std::make_shared<const DecoderGraph>(config, std::move(weights));
   return Model(std::unique_ptr<Impl>(new Impl{.config = config,
                                               .embedding = std::move(embedding),
+                                              .rerank = std::move(rerank),
+                                              .embedding_size = embedding_size,
+                                              .dense = std::move(dense),
+                                              .classifier = std::move(classifier),
                                               .source = std::move(source),
                                               .head = std::move(head),
                                               .decoder = CausalDecoder(graph, gemm, pool),
@@ -74,6 +91,8 @@ Model::~Model() = default;
 
 const ModelConfig& Model::config() const { return impl_->config; }
 const EmbeddingConfig& Model::embedding() const { return impl_->embedding; }
+const RerankConfig& Model::rerank() const { return impl_->rerank; }
+size_t Model::embedding_size() const { return impl_->embedding_size; }
 engine::ForwardPass& Model::forward_pass() { return impl_->decoder; }
 engine::ForwardPass& Model::interlude_pass() { return impl_->interlude; }
 const StageSeconds& Model::stage_seconds() const { return impl_->decoder.stage_seconds(); }
@@ -87,16 +106,29 @@ bool Model::has_head() const { return impl_->head.has_value(); }
 
 std::vector<float> Model::embed(std::span<const float> hidden, std::optional<size_t> dimensions,
                                 std::optional<bool> normalize) const {
-  return pooled_embedding(hidden, dimensions.value_or(hidden.size()),
+  std::vector<float> projected;
+  for (const DenseLayer& layer : impl_->dense) {
+    projected = layer.apply(hidden);
+    hidden = projected;
+  }
+  const size_t kept = impl_->embedding.default_dimensions.value_or(hidden.size());
+  return pooled_embedding(hidden, dimensions.value_or(kept),
                           normalize.value_or(impl_->embedding.normalize));
 }
 
-float Model::token_logit(std::span<const float> hidden, uint32_t id) const {
+RerankHead Model::token_head(uint32_t positive, std::optional<uint32_t> negative) const {
   if (!impl_->head) {
     throw std::runtime_error(
-        "the model cannot score: its embeddings are untied and it has no lm_head.weight");
+        "the model has no logits of tokens: its embeddings are untied and it has no "
+        "lm_head.weight");
   }
-  return head_logit(impl_->head->view, hidden, id);
+  return RerankHead::of_tokens(impl_->head->view, positive, negative);
+}
+
+const std::optional<RerankHead>& Model::classifier() const { return impl_->classifier; }
+
+float Model::token_logit(std::span<const float> hidden, uint32_t id) const {
+  return static_cast<float>(token_head(id, std::nullopt).logit(hidden));
 }
 
 MemoryEstimate estimate_memory(const ModelConfig& config, const engine::GemmBackend& gemm,

@@ -18,7 +18,10 @@
 #include "engine/forward_pass.h"
 #include "engine/gemm.h"
 #include "engine/thread_pool.h"
+#include "models/embedding_config.h"
 #include "models/model_config.h"
+#include "models/rerank_config.h"
+#include "models/rerank_head.h"
 #include "models/stage_seconds.h"
 
 namespace espalier::models {
@@ -49,6 +52,10 @@ class Model {
 
   const ModelConfig& config() const;         // config.json
   const EmbeddingConfig& embedding() const;  // sentence-transformers' files, or the defaults
+  const RerankConfig& rerank() const;        // likewise
+
+  /// E: values of an embedding; those of a hidden state where there are no Dense modules.
+  size_t embedding_size() const;
 
   engine::ForwardPass& forward_pass();
 
@@ -64,17 +71,24 @@ class Model {
   /// Where the time of forward_pass() has gone so far.
   const StageSeconds& stage_seconds() const;
 
-  /// The embedding of a pooled hidden state (H): its first `dimensions` (all by default), then
-  /// L2-normalised if `normalize`, by default if the model says so. 1 <= dimensions <= H.
+  /// The embedding of a pooled hidden state (H): the Dense modules' output, of that the first
+  /// `dimensions` (all by default, or those that the model says), then L2-normalised if
+  /// `normalize`, by default if the model says so. 1 <= dimensions <= E.
   std::vector<float> embed(std::span<const float> hidden, std::optional<size_t> dimensions,
                            std::optional<bool> normalize = {}) const;
 
-  /// Whether token_logit() works: untied models may come without `lm_head.weight`, and then only
-  /// embed.
+  /// Whether there are logits of tokens: untied models may come without `lm_head.weight`, and then
+  /// only embed, or score by a classification head.
   bool has_head() const;
 
-  /// The head's logit of token `id` for a hidden state (H), accumulated in f32. id <
-  /// config().vocab_size. Throws std::runtime_error when there is no head.
+  /// The score that is the logit of token `positive`, less that of `negative`. Throws
+  /// std::runtime_error when there is no head, std::out_of_range for ids beyond the vocabulary.
+  RerankHead token_head(uint32_t positive, std::optional<uint32_t> negative) const;
+
+  /// The classification head, of rerank().labels; absent: the model has none.
+  const std::optional<RerankHead>& classifier() const;
+
+  /// The head's logit of token `id` for a hidden state (H). Throws as token_head() does.
   float token_logit(std::span<const float> hidden, uint32_t id) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a model folder says of itself: config.json and sentence-transformers' files, checked.
+// What config.json says of a causal decoder, checked.
 //
 // Plain data. The readers throw std::runtime_error naming file, key and reason for whatever is
 // missing, of the wrong type or range, or would change results and is not supported.
@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <string>
 
 #include "engine/activation_function.h"
@@ -54,14 +53,5 @@ ModelConfig read_model_config(const JsonObject& object);
 /// What in config.json limits inputs to max_positions tokens: "max_position_embeddings",
 /// "rope_scaling", or "sliding_window: …".
 std::string limit_of_positions(const ModelConfig& config);
-
-/// How hidden states become embeddings.
-struct EmbeddingConfig {
-  bool normalize = true;                       // L2
-  std::map<std::string, std::string> prompts;  // name -> text put before the input
-  std::string default_prompt_name;             // empty: none
-  bool from_sentence_transformers = false;     // read from the folder's files rather than assumed
-};
-EmbeddingConfig read_embedding_config(const std::filesystem::path& model);
 
 }  // namespace espalier::models

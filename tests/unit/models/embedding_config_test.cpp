@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "models/model_config.h"
+#include "models/embedding_config.h"
 #include "tests/unit/models/tiny_model.h"
 
 namespace espalier::models {
