@@ -123,6 +123,26 @@ class VariantTest(FolderTest):
         self.assertAlmostEqual(json.loads(done.stdout)["score"], 0.5, delta=1e-6)
 
 
+class WindowTest(FolderTest):
+    """Texts that fit a sliding window are computed; for longer ones the limit says why."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("config.json", self.config(use_sliding_window=True, sliding_window=512, max_window_layers=0))
+
+    def test_texts_that_fit_have_the_vectors_that_they_have_without_it(self):
+        VariantTest.assert_embeds(self)
+
+    def test_inspect_names_it(self):
+        done = run_espalier("inspect", "--model", self.folder)
+        self.assertRegex(done.stdout, r"(?m)^positions +512 by sliding_window.*inputs up to 512 tokens")
+
+    def test_a_higher_limit_is_refused(self):
+        done = run_espalier("embed", "--model", self.folder, "--max-input-tokens", "513")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the model's 512 positions (config.json's sliding_window", done.stderr)
+
+
 class RefusalTest(FolderTest):
     def assert_refused(self, *message):
         done = self.embed()
@@ -145,13 +165,21 @@ class RefusalTest(FolderTest):
         self.assertEqual(self.embed().returncode, 0)
 
     def test_another_model_type(self):
-        self.write("config.json", self.config(model_type="llama"))
-        self.assert_refused("config.json", "model_type", "llama")
+        self.write("config.json", self.config(model_type="gemma3"))
+        self.assert_refused("config.json", "model_type", "gemma3")
+        # Of a family that is supported, but not the weights'.
+        self.write("config.json", self.config(model_type="llama", architectures=["LlamaModel"]))
+        self.assert_refused("model.safetensors", "k_norm.weight")
+        self.write("config.json", self.config(model_type="qwen2", architectures=["Qwen2Model"]))
+        self.assert_refused("model.safetensors", "q_proj.bias")
 
     def test_settings_that_would_change_results(self):
-        for key, changes in (("rope_scaling", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}),
-                             ("sliding_window", {"use_sliding_window": True, "sliding_window": 512}),
-                             ("hidden_act", {"hidden_act": "gelu"}), ("attention_bias", {"attention_bias": True})):
+        for key, changes in (("rope_scaling", {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}),
+                             ("layer_types", {"layer_types": ["sliding_attention"] * 4}),
+                             ("hidden_act", {"hidden_act": "relu"}), ("mlp_bias", {"mlp_bias": True}),
+                             ("auto_map", {"auto_map": {"AutoModel": "modeling.Mine"}}),
+                             ("is_causal", {"is_causal": False}), ("residual_multiplier", {"residual_multiplier": 0.2}),
+                             ("partial_rotary_factor", {"partial_rotary_factor": 0.5})):
             with self.subTest(key=key):
                 self.write("config.json", self.config(**changes))
                 self.assert_refused("config.json", key)
