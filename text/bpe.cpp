@@ -29,6 +29,11 @@ int32_t lowest_key(const int32_t* keys, size_t count) {
   return *std::min_element(lowest.begin(), lowest.end());
 }
 
+/// What of a word (not empty) is merged at once.
+size_t part_bytes(std::string_view word) {
+  return word.size() <= kWordBytesMax ? word.size() : character_boundary(word, kWordBytesMax);
+}
+
 /// The entries that stand for bytes, as these.
 std::unordered_map<uint32_t, std::string> raw_entries_of(const BpeSpec& spec) {
   std::unordered_map<uint32_t, std::string> entries;
@@ -93,12 +98,17 @@ BpeModel::BpeModel(BpeSpec& spec, const std::unordered_map<uint32_t, std::string
   }
 }
 
-/// The id of a word that is looked up, or ShortWordIds::kNoId if it is to be merged.
-uint32_t BpeModel::whole_word(std::string_view word) const {
-  if (const uint32_t id = whole_words_.find(word); id != ShortWordIds::kNoId) return id;
-  if (!ignore_merges_ || word.size() > longest_entry_bytes_) return ShortWordIds::kNoId;
+/// The id of a word that is an entry, or ShortWordIds::kNoId.
+uint32_t BpeModel::find_entry(std::string_view word) const {
+  if (word.size() > longest_entry_bytes_) return ShortWordIds::kNoId;
   const auto entry = byte_level() ? vocabulary_.find(to_byte_level(word)) : vocabulary_.find(word);
   return entry == vocabulary_.end() ? ShortWordIds::kNoId : entry->second;
+}
+
+/// The id of a word that is looked up, or ShortWordIds::kNoId if it is to be merged.
+inline uint32_t BpeModel::whole_word(std::string_view word) const {
+  const uint32_t id = whole_words_.find(word);
+  return id == ShortWordIds::kNoId && ignore_merges_ ? find_entry(word) : id;
 }
 
 void BpeModel::append_ids(std::string_view word, BpeScratch& scratch,
@@ -108,7 +118,7 @@ void BpeModel::append_ids(std::string_view word, BpeScratch& scratch,
     return;
   }
   while (!word.empty()) {
-    const size_t size = character_boundary(word, std::min(word.size(), kWordBytesMax));
+    const size_t size = part_bytes(word);
     merge_word(word.substr(0, size), scratch, [&](uint32_t, uint32_t id) { ids.push_back(id); });
     word.remove_prefix(size);
   }
@@ -122,7 +132,7 @@ void BpeModel::append_ids_with_ends(std::string_view word, BpeScratch& scratch,
     return;
   }
   for (size_t begin = 0; begin < word.size();) {
-    const size_t end = character_boundary(word, std::min(word.size(), begin + kWordBytesMax));
+    const size_t end = begin + part_bytes(word.substr(begin));
     const std::string_view part = word.substr(begin, end - begin);
     auto& first_ends = scratch.first_ends;
     first_ends.clear();
@@ -144,7 +154,7 @@ void BpeModel::spell(std::string_view word, const Put& put) const {
   if (const auto* const bytes = std::get_if<ByteSymbols>(&symbols_)) {
     bytes->spell(word, put);
   } else {
-    std::get<CharacterSymbols>(symbols_).spell(word, put);
+    std::get_if<CharacterSymbols>(&symbols_)->spell(word, put);
   }
 }
 

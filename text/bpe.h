@@ -66,6 +66,7 @@ class BpeModel {
 
  private:
   BpeModel(BpeSpec& spec, const std::unordered_map<uint32_t, std::string>& raw_entries);
+  uint32_t find_entry(std::string_view word) const;
   uint32_t whole_word(std::string_view word) const;
   template <typename Put>
   void spell(std::string_view word, const Put& put) const;
