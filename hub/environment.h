@@ -5,6 +5,7 @@
 //   ~/.cache/huggingface/hub          the cache folder: the first that is set
 //   HF_TOKEN, HUGGING_FACE_HUB_TOKEN, the file HF_TOKEN_PATH, the file HF_HOME/token
 //   HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE   1, ON, YES or TRUE: no requests
+//   HF_HUB_DOWNLOAD_TIMEOUT           seconds that a hub may be silent; 20
 //   HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY   in lower case, too
 //
 // Thread contract: none needed.

@@ -36,7 +36,8 @@ class Fetch {
         environment_(environment),
         events_(events),
         cache_(environment.cache, model.repository),
-        client_(environment, events) {}
+        have_one_(have_complete()),
+        client_(environment, events, have_one_) {}
 
   fs::path run() {
     if (environment_.offline) return from_cache("HF_HUB_OFFLINE is set");
@@ -45,13 +46,12 @@ class Fetch {
       if (check && check->missing.empty() && knows_its_modules(model_.revision))
         return check->model;
     }
-    const bool have_one = have_complete();
-    Retries retries(have_one ? 1 : kAttemptsMax, events_);
+    Retries retries(have_one_ ? 1 : kAttemptsMax, events_);
     try {
       const Listing listing = retries.run([&] { return client_.listing(model_); });
       return from_hub(listing);
     } catch (const NoAnswer& failure) {
-      if (!have_one) throw NoAnswer(failure.what() + std::string(kNoNetworkAdvice));
+      if (!have_one_) throw NoAnswer(failure.what() + std::string(kNoNetworkAdvice));
       events_.warning(std::string(failure.what()) + "; using " + model_.text() +
                       " as it is in the cache");
       return from_cache("");
@@ -186,6 +186,7 @@ class Fetch {
   const Environment& environment_;
   const FetchEvents& events_;
   CacheFolder cache_;
+  bool have_one_;  // a complete snapshot of the revision, as it was last time
   HubClient client_;
 };
 

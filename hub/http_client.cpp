@@ -20,7 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kConnectMax{15};
 constexpr std::chrono::milliseconds kCancelPeriod{200};  // how often `cancelled` is asked
 constexpr size_t kReadBytes = size_t{64} << 10U;
 /// What the library may read without handing over content: heads, chunk sizes, trailers.
@@ -298,6 +297,7 @@ struct HttpClient::Connections {
     bool through_proxy = false;
   };
   std::map<std::string, Connection> by_origin;
+  std::chrono::seconds connect_max{};
 
   Connection& to(const Url& url) {
     Connection& connection = by_origin[url.origin()];
@@ -316,7 +316,7 @@ struct HttpClient::Connections {
       made.client = std::make_unique<WatchedClient<httplib::ClientImpl>>(url.host, url.port, watch);
     }
     httplib::ClientImpl& client = *made.client;
-    client.set_connection_timeout(kConnectMax);
+    client.set_connection_timeout(connect_max);
     client.set_read_timeout(watch.silence_max);
     client.set_write_timeout(watch.silence_max);
     client.set_keep_alive(true);
@@ -332,11 +332,11 @@ struct HttpClient::Connections {
   }
 };
 
-HttpClient::HttpClient(Lookup lookup, std::chrono::seconds silence_max,
-                       std::function<bool()> cancelled)
+HttpClient::HttpClient(Lookup lookup, const HttpPatience& patience, std::function<bool()> cancelled)
     : connections_(std::make_unique<Connections>()) {
   connections_->lookup = std::move(lookup);
-  connections_->watch.silence_max = silence_max;
+  connections_->connect_max = patience.connect;
+  connections_->watch.silence_max = patience.silence;
   connections_->watch.cancelled = std::move(cancelled);
 }
 

@@ -35,10 +35,16 @@ struct HttpHead {
   std::string header(const std::string& lower_case_name) const;
 };
 
+/// How long the other side may take.
+struct HttpPatience {
+  std::chrono::seconds connect{10};  // to accept a connection, for each of its addresses
+  std::chrono::seconds silence{20};  // without sending anything
+};
+
 class HttpClient {
  public:
-  /// `silence_max`: how long the other side may send nothing. `cancelled` as in FetchEvents.
-  HttpClient(Lookup lookup, std::chrono::seconds silence_max, std::function<bool()> cancelled);
+  /// `cancelled` as in FetchEvents.
+  HttpClient(Lookup lookup, const HttpPatience& patience, std::function<bool()> cancelled);
   ~HttpClient();
 
   /// Both return whether to go on; an exception from one comes out of send().

@@ -18,17 +18,20 @@ using nlohmann::json;
 constexpr int kRedirectsMax = 8;
 constexpr size_t kListingBytesMax = size_t{32} << 20U;
 constexpr size_t kListedFilesMax = 100'000;
-constexpr std::chrono::seconds kSilenceMax{20};
+constexpr std::chrono::seconds kHurriedConnect{3};
 
 bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/// HF_HUB_DOWNLOAD_TIMEOUT, in seconds, as in Hugging Face's tools.
-std::chrono::seconds silence_max(const Lookup& lookup) {
+/// With HF_HUB_DOWNLOAD_TIMEOUT, in seconds, as in Hugging Face's tools.
+HttpPatience patience(const Lookup& lookup, bool in_a_hurry) {
+  HttpPatience patience;
+  if (in_a_hurry) patience.connect = kHurriedConnect;
   const char* value = lookup("HF_HUB_DOWNLOAD_TIMEOUT");
   const long seconds = value == nullptr ? 0 : std::strtol(value, nullptr, 10);
-  return seconds < 1 || seconds > 3600 ? kSilenceMax : std::chrono::seconds(seconds);
+  if (seconds >= 1 && seconds <= 3600) patience.silence = std::chrono::seconds(seconds);
+  return patience;
 }
 
 std::optional<uint64_t> whole_number(std::string_view text) {
@@ -95,9 +98,9 @@ std::optional<ContentStart> parse_content_range(std::string_view text) {
 
 }  // namespace
 
-HubClient::HubClient(const Environment& environment, const FetchEvents& events)
+HubClient::HubClient(const Environment& environment, const FetchEvents& events, bool in_a_hurry)
     : environment_(environment),
-      http_(environment.lookup, silence_max(environment.lookup), events.cancelled) {}
+      http_(environment.lookup, patience(environment.lookup, in_a_hurry), events.cancelled) {}
 
 Url HubClient::file_url(const ModelReference& model, const std::string& commit,
                         const std::string& file) const {

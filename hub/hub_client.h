@@ -38,8 +38,8 @@ struct ContentStart {
 
 class HubClient {
  public:
-  /// Both must outlive this.
-  HubClient(const Environment& environment, const FetchEvents& events);
+  /// Both must outlive this. In a hurry it waits less long for hosts that do not answer at all.
+  HubClient(const Environment& environment, const FetchEvents& events, bool in_a_hurry);
 
   /// Each throws HubError for a refusal, NoAnswer if the same may work later.
   Listing listing(const ModelReference& model);

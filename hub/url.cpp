@@ -10,7 +10,7 @@
 namespace espalier::hub {
 namespace {
 
-constexpr size_t kUrlBytesMax = 16384;  // signed URLs have 1 to 2 kB
+constexpr size_t kUrlBytesMax = 8192;  // signed URLs have 1 to 2 kB
 constexpr int kHttpPort = 80;
 constexpr int kHttpsPort = 443;
 

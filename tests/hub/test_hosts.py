@@ -74,7 +74,7 @@ class TokenTest(HubTest):
         self.hub.add(NAME, SMALL)
         for status in (401, 403, 404, 500):
             self.hub.before = lambda handler, request, status=status: self.hub.refuse(handler, status) or True
-            self.assertNotIn(TOKEN, self.assert_fails("", HF_TOKEN=TOKEN))
+            self.assertNotIn(TOKEN, self.assert_fails("model espalier/mini", HF_TOKEN=TOKEN))
 
     def test_what_the_hub_says_cannot_steer_the_terminal(self):
         self.hub.add(NAME, SMALL)
@@ -161,8 +161,7 @@ class RedirectTest(HubTest):
         for location, message in (("ftp://127.0.0.1/x", "https:// or http://"), ("http://a b/", "space or a control"),
                                   ("http://user@127.0.0.1/", "user name"), ("http://[::1", "address"),
                                   ("http://127.0.0.1:0/", "port"), ("http://127.0.0.1:99999/", "port"),
-                                  ("http:///x", "host"), ("file:///etc/passwd", "https:// or http://"),
-                                  ("http://127.0.0.1/" + "x" * 20000, "too long")):
+                                  ("http:///x", "host"), ("file:///etc/passwd", "https:// or http://")):
             self.redirect(lambda request, location=location: location if "blobs/" in request.path else None)
             self.assert_fails(message)
 
