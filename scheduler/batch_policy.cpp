@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "scheduler/pending_request.h"
 
@@ -47,8 +48,8 @@ void Choice::clear() {
 }
 
 void BatchPolicy::choose(const WaitingIndex& index, const BatchRules& rules,
-                         const std::vector<CostCoefficients>& coefficients, bool turn_first,
-                         Clock::time_point now, Choice& choice) {
+                         const std::vector<CostCoefficients>& coefficients, Clock::time_point now,
+                         Choice& choice) {
   index_ = &index;
   rules_ = &rules;
   now_ = now;
@@ -61,13 +62,15 @@ void BatchPolicy::choose(const WaitingIndex& index, const BatchRules& rules,
   for (const size_t model : models_by_turn()) {
     choice.model = model;
     coefficients_ = coefficients[model];
-    if (!turn_first) take_light();
+    // An interlude leaves the turn that is owed.
+    if (rules.interlude || !index.turns().flows(model).owes_turn) take_light();
     take_in_turn();
     if (!choice.tickets.empty()) return;
   }
 }
 
-/// Those that may run and have tickets, least turn first.
+/// Those that may run and have tickets: those that were served longest ago first, those that never
+/// were by the age of what they have waiting.
 std::vector<size_t> BatchPolicy::models_by_turn() const {
   const TurnOrder& turns = index_->turns();
   std::vector<size_t> models;
@@ -75,9 +78,12 @@ std::vector<size_t> BatchPolicy::models_by_turn() const {
     const bool allowed = rules_->models == nullptr || (*rules_->models)[m];
     if (allowed && !turns.flows(m).all.empty()) models.push_back(m);
   }
-  const auto head_turn = [&](size_t m) { return (*turns.flows(m).all.begin())->head_turn; };
-  std::sort(models.begin(), models.end(),
-            [&](size_t a, size_t b) { return head_turn(a) < head_turn(b); });
+  const auto place = [&](size_t m) {
+    const ModelFlows& flows = turns.flows(m);
+    return std::pair(rules_->interlude ? flows.last_interlude : flows.last_batch,
+                     (*flows.all.begin())->head()->arrival);
+  };
+  std::sort(models.begin(), models.end(), [&](size_t a, size_t b) { return place(a) < place(b); });
   return models;
 }
 

@@ -1,6 +1,8 @@
 // Which waiting tickets make the next batch: a function of what waits, the limits, the cost model
 // and the clock, and of nothing else.
 //
+// Models take turns (scheduler/turn_order.h); of the one whose turn it is:
+//
 // 1. Light clients' tickets, by turn, up to half of the batch: who asks for little is served in the
 //    next batch, whatever others have sent.
 // 2. The ticket whose turn it is. With it, as long as there are any, the tickets that share most
@@ -58,10 +60,10 @@ class BatchPolicy {
   /// Tickets that are chosen are added to `builder`, empty before and outliving the policy.
   explicit BatchPolicy(PlanBuilder& builder) : builder_(builder) {}
 
-  /// `coefficients` by model. `turn_first`: the last choice owed the ticket in turn its turn.
+  /// `coefficients` by model.
   void choose(const WaitingIndex& index, const BatchRules& rules,
-              const std::vector<CostCoefficients>& coefficients, bool turn_first,
-              Clock::time_point now, Choice& choice);
+              const std::vector<CostCoefficients>& coefficients, Clock::time_point now,
+              Choice& choice);
 
  private:
   /// A ticket that may come along for what it shares.

@@ -157,6 +157,8 @@ DrainReport Scheduler::drain(std::chrono::milliseconds timeout) {
 
 QueueDepth Scheduler::queue_depth() const { return impl_->queue->depth(); }
 
+std::vector<QueueDepth> Scheduler::queue_depths() const { return impl_->queue->depths(); }
+
 size_t Scheduler::submission_tokens_max() const { return impl_->admission.tokens_max(); }
 
 double Scheduler::predicted_seconds(size_t tokens) const {

@@ -145,6 +145,8 @@ class Scheduler {
   DrainReport drain(std::chrono::milliseconds timeout);
 
   QueueDepth queue_depth() const;
+  /// The same by model.
+  std::vector<QueueDepth> queue_depths() const;
 
   /// Tokens of one submission; with more it never fits (FailureKind::kNeverFits).
   size_t submission_tokens_max() const;

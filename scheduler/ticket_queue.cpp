@@ -31,7 +31,7 @@ std::unique_ptr<WaitingRequest> waiting_request(std::shared_ptr<RequestState> st
 
 TicketQueue::TicketQueue(const QueueLimits& limits, const TurnRules& rules,
                          std::vector<PassCosts> costs)
-    : limits_(limits), index_(rules, std::move(costs)) {}
+    : limits_(limits), depths_(rules.models), index_(rules, std::move(costs)) {}
 
 QueueAnswer TicketQueue::admit(std::shared_ptr<RequestState> state) {
   const RequestState* const key = state.get();
@@ -54,8 +54,10 @@ QueueAnswer TicketQueue::admit(std::shared_ptr<RequestState> state) {
       open_.erase(key);
       throw;
     }
-    depth_.tickets += tickets;
-    depth_.tokens += tokens;
+    for (QueueDepth* const depth : {&depth_, &depths_[entered.tickets.front().model]}) {
+      depth->tickets += tickets;
+      depth->tokens += tokens;
+    }
     ++version_;
   }
   changed_.notify_all();
@@ -90,11 +92,11 @@ void TicketQueue::enter_index(WaitingRequest& request) {
       WaitingTicket& ticket = request.tickets[entered];
       ticket.arrival = arrivals_++;
       index_.add(ticket, request.state->client(), request.state->weight());
-      depth_.cost += ticket.cost;
+      count_cost(ticket, ticket.cost);
     }
   } catch (...) {
     while (entered-- > 0) {
-      depth_.cost -= request.tickets[entered].cost;
+      count_cost(request.tickets[entered], -request.tickets[entered].cost);
       index_.remove(request.tickets[entered], false);
     }
     throw;
@@ -126,7 +128,7 @@ uint64_t TicketQueue::choose(BatchPolicy& policy, const BatchRules& rules,
                              const std::vector<CostCoefficients>& coefficients,
                              Clock::time_point now, Choice& choice) {
   const std::lock_guard lock(mutex_);
-  policy.choose(index_, rules, coefficients, owes_turn_ && !rules.interlude, now, choice);
+  policy.choose(index_, rules, coefficients, now, choice);
   return version_;
 }
 
@@ -145,10 +147,7 @@ bool TicketQueue::dispatch(const Choice& choice) {
     for (const Ticket& ticket : choice.tickets) {
       leave(open_.find(ticket.request.get())->second->tickets[ticket.index], true);
     }
-    index_.advance(choice.least_turn, choice.largest_turn);
-    if (!choice.interlude) {
-      owes_turn_ = choice.owes_turn;
-    }
+    index_.advance(choice);
     ++version_;
   }
   changed_.notify_all();
@@ -157,9 +156,16 @@ bool TicketQueue::dispatch(const Choice& choice) {
 
 void TicketQueue::leave(WaitingTicket& ticket, bool dispatched) {
   index_.remove(ticket, dispatched);
-  --depth_.tickets;
-  depth_.cost = depth_.tickets == 0 ? 0 : depth_.cost - ticket.cost;  // 0 without rounding errors
-  depth_.tokens -= ticket.ids.size();
+  for (QueueDepth* const depth : {&depth_, &depths_[ticket.model]}) {
+    --depth->tickets;
+    depth->cost = depth->tickets == 0 ? 0 : depth->cost - ticket.cost;  // 0 without rounding errors
+    depth->tokens -= ticket.ids.size();
+  }
+}
+
+void TicketQueue::count_cost(const WaitingTicket& ticket, double cost) {
+  depth_.cost += cost;
+  depths_[ticket.model].cost += cost;
 }
 
 void TicketQueue::ended(const RequestState& state) {
@@ -217,6 +223,11 @@ std::vector<std::shared_ptr<RequestState>> TicketQueue::open_requests() const {
 QueueDepth TicketQueue::depth() const {
   const std::lock_guard lock(mutex_);
   return depth_;
+}
+
+std::vector<QueueDepth> TicketQueue::depths() const {
+  const std::lock_guard lock(mutex_);
+  return depths_;
 }
 
 }  // namespace espalier::scheduler

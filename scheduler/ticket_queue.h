@@ -74,23 +74,25 @@ class TicketQueue {
   std::vector<std::shared_ptr<RequestState>> open_requests() const;
 
   QueueDepth depth() const;
+  std::vector<QueueDepth> depths() const;  // by model
 
  private:
   bool has_room(const WaitingRequest& request) const;
   void enter_index(WaitingRequest& request);
   void leave(WaitingTicket& ticket, bool dispatched);
+  void count_cost(const WaitingTicket& ticket, double cost);
 
   const QueueLimits limits_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // tickets have come or left, or it was stopped
   std::condition_variable all_ended_;
   // Guarded by mutex_.
+  QueueDepth depth_;                // of all models
+  std::vector<QueueDepth> depths_;  // by model
   WaitingIndex index_;
   std::unordered_map<const RequestState*, std::unique_ptr<WaitingRequest>> open_;
-  QueueDepth depth_;
   uint64_t arrivals_ = 0;
   uint64_t version_ = 0;
-  bool owes_turn_ = false;  // by the last dispatched choice that was no interlude
   bool closed_ = false;
   bool stopped_ = false;
 };

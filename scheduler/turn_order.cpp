@@ -48,7 +48,8 @@ Flow& TurnOrder::flow_of(uint64_t client, uint32_t model, double weight) {
 void TurnOrder::forget_idle_flows() {
   std::erase_if(flows_, [this](const auto& entry) {
     return entry.second == nullptr ||
-           (entry.second->tickets == 0 && entry.second->last_turn <= virtual_time_);
+           (entry.second->tickets == 0 &&
+            entry.second->last_turn <= models_[entry.second->model].virtual_time);
   });
   forget_at_ = std::max<size_t>(64, 2 * flows_.size());
 }
@@ -63,9 +64,10 @@ void TurnOrder::add(WaitingTicket& ticket, uint64_t client, double weight) {
   ticket.in_line = line.insert(line.end(), &ticket);  // the last step that may throw
   leave_sets(flow);
   ticket.flow = &flow;
-  ticket.turn = std::max(virtual_time_, flow.last_turn) + ticket.cost / weight;
+  const double now = models_[flow.model].virtual_time;
+  ticket.turn = std::max(now, flow.last_turn) + ticket.cost / weight;
   ticket.may_be_overtaken_until =
-      ticket.turn + std::max(kOvertakingBatches * rules_.batch_cost, ticket.turn - virtual_time_);
+      ticket.turn + std::max(kOvertakingBatches * rules_.batch_cost, ticket.turn - now);
   flow.last_turn = ticket.turn;
   flow.cost += ticket.cost;
   ++flow.tickets;
@@ -97,16 +99,18 @@ bool TurnOrder::stays_light(uint64_t client, uint32_t model, double weight, doub
   return is_light(cost + (flow == flows_.end() ? 0 : flow->second->cost), weight);
 }
 
-void TurnOrder::advance(double least_turn, double largest_turn) {
+void TurnOrder::advance(size_t model, double least_turn, double largest_turn) {
+  ModelFlows& flows = models_[model];
   // Light clients and interludes go before tickets of earlier turns: whoever comes next must not
   // stand behind all of those.
-  bool idle = true;
-  for (const ModelFlows& model : models_) {
-    if (model.all.empty()) continue;
-    idle = false;
-    least_turn = std::min(least_turn, (*model.all.begin())->head_turn);
-  }
-  virtual_time_ = std::max(virtual_time_, idle ? largest_turn : least_turn);
+  const double reached =
+      flows.all.empty() ? largest_turn : std::min(least_turn, (*flows.all.begin())->head_turn);
+  flows.virtual_time = std::max(flows.virtual_time, reached);
+}
+
+void TurnOrder::count_batch(size_t model, bool owes_turn) {
+  models_[model].last_batch = ++batches_;
+  models_[model].owes_turn = owes_turn;
 }
 
 void TurnOrder::leave_sets(Flow& flow) {

@@ -13,6 +13,12 @@
 // but only by as much work as stood before it when it came, or by kOvertakingBatches full batches
 // of a client of weight 1 if that is more. So its wait is bounded (docs/decisions/0009).
 //
+// Models are apart: each has its own virtual time, in which its clients' turns are. Whose batch is
+// next among models is another question: that of the model that was served longest ago, so that
+// with M of them that have tickets, none waits for more than M - 1 batches of others. Interludes
+// go round among models likewise, and on a count of their own: short inputs that a model has in a
+// long pass's pauses are not held against its long ones.
+//
 // A client is *light* while everything of it that waits is a small part of a batch, smaller if its
 // weight is below 1.
 //
@@ -64,10 +70,15 @@ struct TurnRules {
   double batch_cost = 4096;   // of a full batch
 };
 
-/// Flows of a model with tickets waiting.
+/// Flows of a model with tickets waiting, and how far it has come.
 struct ModelFlows {
   FlowSet all;
   FlowSet light;
+  double virtual_time = 0;
+  uint64_t last_batch = 0;  // the number of its last batch, counted over all models; 0: none yet
+  uint64_t last_interlude = 0;  // likewise, of interludes
+  /// Its last batch owed the ticket in turn its turn (Choice::owes_turn).
+  bool owes_turn = false;
 };
 
 class TurnOrder {
@@ -81,8 +92,11 @@ class TurnOrder {
   void add(WaitingTicket& ticket, uint64_t client, double weight);
   /// `dispatched`: it was taken into a batch; else it was given up.
   void remove(WaitingTicket& ticket, bool dispatched);
-  /// The least and the largest turn of a batch that was dispatched, its tickets removed.
-  void advance(double least_turn, double largest_turn);
+  /// `model` had a batch, which was dispatched, its tickets removed: their least and largest turn.
+  void advance(size_t model, double least_turn, double largest_turn);
+  /// … which was its turn among models. `owes_turn`: of its next batch.
+  void count_batch(size_t model, bool owes_turn);
+  void count_interlude(size_t model) { models_[model].last_interlude = ++interludes_; }
 
   /// Whether the client would still be light with `cost` more waiting.
   bool stays_light(uint64_t client, uint32_t model, double weight, double cost) const;
@@ -117,7 +131,8 @@ class TurnOrder {
   const TurnRules rules_;
   std::unordered_map<Key, std::unique_ptr<Flow>, KeyHash> flows_;
   std::vector<ModelFlows> models_;
-  double virtual_time_ = 0;
+  uint64_t batches_ = 0;
+  uint64_t interludes_ = 0;
   size_t forget_at_ = 64;  // flows; doubled when all of them are needed
 };
 

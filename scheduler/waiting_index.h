@@ -43,7 +43,16 @@ class WaitingIndex {
     turns_.remove(ticket, dispatched);
     prefixes_.remove(ticket);
   }
-  void advance(double least_turn, double largest_turn) { turns_.advance(least_turn, largest_turn); }
+  /// `choice` was dispatched, its tickets removed.
+  template <typename Choice>
+  void advance(const Choice& choice) {
+    turns_.advance(choice.model, choice.least_turn, choice.largest_turn);
+    if (choice.interlude) {
+      turns_.count_interlude(choice.model);
+    } else {
+      turns_.count_batch(choice.model, choice.owes_turn);
+    }
+  }
 
   /// A number for a choice that looks at the tickets (WaitingTicket::seen_in_round).
   uint64_t next_round() const { return ++rounds_; }

@@ -77,7 +77,7 @@ TEST_F(TurnOrderTest, AWeightCountsAsSoManyClients) {
 TEST_F(TurnOrderTest, WhoComesLateStartsFromTheTurnThatIsServed) {
   for (int i = 0; i < 5; ++i) add(1, 10);
   for (int i = 0; i < 3; ++i) order_.remove(tickets_[i], true);
-  order_.advance(30, 30);
+  order_.advance(0, 30, 30);
   add(2, 5);
   EXPECT_EQ(tickets_.back().turn, 35);
   EXPECT_THAT(by_turn(), ElementsAre(6, 4, 5));
@@ -143,7 +143,7 @@ TEST_F(TurnOrderTest, AShortOneIsFoundBehindAnyNumberOfLongOnes) {
 TEST_F(TurnOrderTest, NobodyPaysForWhatAnIdleMachineHasGiven) {
   for (int i = 0; i < 5; ++i) add(1, 10);  // alone: turns 10 … 50, one batch
   for (int i = 0; i < 5; ++i) order_.remove(tickets_[i], true);
-  order_.advance(10, 50);
+  order_.advance(0, 10, 50);
   EXPECT_EQ(add(1, 10).turn, 60);
   EXPECT_EQ(add(2, 10).turn, 60);
 }
@@ -152,7 +152,7 @@ TEST_F(TurnOrderTest, TheVirtualTimeStopsAtWhatStillWaits) {
   add(1, 10);
   add(2, 50);
   order_.remove(tickets_[1], true);  // went first, as light clients and interludes may
-  order_.advance(50, 50);
+  order_.advance(0, 50, 50);
   EXPECT_EQ(add(3, 5).turn, 15);
 }
 
@@ -160,7 +160,7 @@ TEST_F(TurnOrderTest, ClientsThatHaveGoneAreForgotten) {
   for (uint64_t client = 0; client < 10'000; ++client) {
     WaitingTicket& ticket = add(client, 1);
     order_.remove(ticket, true);
-    order_.advance(ticket.turn, ticket.turn);
+    order_.advance(0, ticket.turn, ticket.turn);
   }
   EXPECT_LE(order_.clients(), 64U);
 }
