@@ -9,7 +9,7 @@
 #include "server/access/api_keys.h"
 #include "server/debug/batch_recorder.h"
 #include "server/observe/metrics.h"
-#include "server/service/inference_service.h"
+#include "server/service/model_directory.h"
 
 namespace espalier::server {
 
@@ -21,7 +21,7 @@ struct ServerLimits {
 };
 
 struct ApiContext {
-  const InferenceService* service = nullptr;
+  const ModelDirectory* models = nullptr;
   const scheduler::Scheduler* scheduler = nullptr;  // null: the models are being loaded
   Metrics* metrics = nullptr;
   const ApiKeys* api_keys = nullptr;        // null: everyone is served, told apart by address

@@ -29,14 +29,21 @@ void append(std::vector<Route> more, std::vector<Route>& routes) {
   for (Route& route : more) routes.push_back(std::move(route));
 }
 
+std::vector<std::string> names_of(const ModelDirectory& models) {
+  std::vector<std::string> names;
+  for (const auto* const service : models.services()) names.push_back(service->model().name);
+  return names;
+}
+
 /// `get(path, handler)` makes a route of each.
 template <typename Get>
-std::vector<Route> debug_routes(const BatchRecorder* recorder, const Get& get) {
+std::vector<Route> debug_routes(const ApiContext& context, const Get& get) {
+  const BatchRecorder* const recorder = context.recorder;
   if (recorder == nullptr) return {};
   return {
       get(kTimelinePath,
-          [recorder](const HttpRequest&) {
-            return json_response(timeline_json(recorder->batches(), recorder->started()));
+          [recorder, names = names_of(*context.models)](const HttpRequest&) {
+            return json_response(timeline_json(recorder->batches(), recorder->started(), names));
           }),
       get(kTriePath,
           [recorder](const HttpRequest&) {
@@ -59,7 +66,7 @@ std::vector<Route> api_routes(const ApiContext& context) {
   routes.push_back(guarded_get(context, kStatsPath, [context](const HttpRequest&) {
     return json_response(stats_json(context));
   }));
-  append(debug_routes(context.recorder,
+  append(debug_routes(context,
                       [&](const char* path, HttpHandler handler) {
                         return admin_get(context, path, std::move(handler));
                       }),
@@ -75,16 +82,16 @@ std::vector<Route> admin_routes(const ApiContext& context) {
       open_get(kHealthPath, readiness),
       open_get(kMetricsPath,
                [context](const HttpRequest&) {
-                 const auto depth = context.scheduler != nullptr ? context.scheduler->queue_depth()
-                                                                 : scheduler::QueueDepth{};
+                 std::vector<scheduler::QueueDepth> depths;
+                 if (context.scheduler != nullptr) depths = context.scheduler->queue_depths();
                  return text_response("text/plain; version=0.0.4; charset=utf-8",
-                                      context.metrics->exposition(depth));
+                                      context.metrics->exposition(depths));
                }),
   };
 }
 
 std::vector<Route> open_debug_routes(const ApiContext& context) {
-  return debug_routes(context.recorder, [](const char* path, HttpHandler handler) {
+  return debug_routes(context, [](const char* path, HttpHandler handler) {
     return open_get(path, std::move(handler));
   });
 }

@@ -11,7 +11,7 @@ InferenceHandler post_embed(CohereVersion version) {
   return [version](InferenceCall& call) -> Result<std::string> {
     const auto body = parse_cohere_embed(call.http.body, version);
     if (!body) return tl::unexpected(body.error());
-    const auto answer = call.service.embed(body->request, call.caller, call.report);
+    const auto answer = call.embed(body->request);
     if (!answer) return tl::unexpected(answer.error());
     return render_cohere_embed(*answer, *body, version, call.http.id, call.report.tokens);
   };

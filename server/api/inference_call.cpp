@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <new>
 #include <utility>
 
@@ -80,6 +82,13 @@ std::string whole_milliseconds(double seconds) {
   return std::to_string(std::llround(1e3 * seconds));
 }
 
+/// What of a model's name a header field can hold.
+std::string as_field_value(std::string name) {
+  const auto visible = [](char c) { return c > ' ' && c < '\x7f'; };
+  std::ranges::replace_if(name, std::not_fn(visible), '?');
+  return name;
+}
+
 /// text-embeddings-inference's timing headers and ours.
 void add_headers(const InferenceCall& call, HttpResponse& response) {
   const RequestReport& report = call.report;
@@ -96,12 +105,15 @@ void add_headers(const InferenceCall& call, HttpResponse& response) {
                            {"x-inference-time", whole_milliseconds(report.compute_seconds)},
                            {"x-espalier-tokens", std::to_string(report.tokens)},
                            {"x-espalier-new-rows", std::to_string(report.new_rows)}});
+  if (call.chosen != nullptr)
+    response.headers.emplace_back("x-espalier-model", as_field_value(call.model().name));
 }
 
 void add_log_fields(const InferenceCall& call, HttpResponse& response) {
   const RequestReport& report = call.report;
   if (!call.caller.identity.name.empty())
     response.log.emplace_back("key", call.caller.identity.name);
+  if (call.chosen != nullptr) response.log.emplace_back("model", call.model().name);
   response.log.insert(response.log.end(), {{"inputs", uint64_t{report.inputs}},
                                            {"tokens", uint64_t{report.tokens}},
                                            {"rows", uint64_t{report.new_rows}},
@@ -120,17 +132,27 @@ HttpResponse failed(const ApiContext& context, const char* path, const ApiError&
   return response;
 }
 
+/// `work(service)` by the model that `request` asks for.
+template <typename Request, typename Work>
+auto by_chosen_model(InferenceCall& call, const Request& request, ModelJob job, const Work& work)
+    -> decltype(work(*call.chosen)) {
+  const auto chosen = call.models.choose(request.model, job);
+  if (!chosen) return tl::unexpected(chosen.error());
+  call.chosen = *chosen;
+  return work(*call.chosen);
+}
+
 HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
                     const InferenceHandler& handler, const HttpRequest& http) {
   auto caller = caller_of(context, http);
   if (!caller) return error_response(caller.error(), form);
   if (const auto refused = refuse_media_type(http)) return error_response(*refused, form);
-  InferenceCall call{http, *context.service, std::move(*caller), {}, form};
+  InferenceCall call{http, *context.models, std::move(*caller), {}, form};
   auto body = handler(call);
   HttpResponse response =
       body ? json_response(std::move(*body)) : failed(context, path, body.error(), call.error_form);
   if (body && call.report.computed) {
-    context.metrics->on_stages(call.report);
+    context.metrics->on_stages(call.model().scheduler_index, call.report);
     context.metrics->on_usage(call.caller.identity.name, call.report.tokens, call.report.new_rows);
   }
   add_headers(call, response);
@@ -139,6 +161,36 @@ HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
 }
 
 }  // namespace
+
+Result<EmbeddingAnswer> InferenceCall::embed(const EmbeddingRequest& request) {
+  return by_chosen_model(*this, request, ModelJob::kEmbed, [&](const InferenceService& service) {
+    return service.embed(request, caller, report);
+  });
+}
+
+Result<TokenEmbeddingAnswer> InferenceCall::embed_tokens(const EmbeddingRequest& request) {
+  return by_chosen_model(*this, request, ModelJob::kEmbed, [&](const InferenceService& service) {
+    return service.embed_tokens(request, caller, report);
+  });
+}
+
+Result<ScoreAnswer> InferenceCall::score(const ScoreRequest& request) {
+  return by_chosen_model(*this, request, ModelJob::kRerank, [&](const InferenceService& service) {
+    return service.score(request, caller, report);
+  });
+}
+
+Result<std::vector<TokenizedText>> InferenceCall::tokenize(const TokenizeRequest& request) {
+  return by_chosen_model(*this, request, ModelJob::kTokenize, [&](const InferenceService& service) {
+    return service.tokenize(request, caller, report);
+  });
+}
+
+Result<std::vector<std::string>> InferenceCall::decode(const DecodeRequest& request) {
+  return by_chosen_model(*this, request, ModelJob::kTokenize, [&](const InferenceService& service) {
+    return service.decode(request, caller, report);
+  });
+}
 
 Route inference_route(const ApiContext& context, const char* path, ErrorForm error_form,
                       InferenceHandler handler) {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "server/api/api_context.h"
 #include "server/api/error_form.h"
@@ -16,10 +17,21 @@ namespace espalier::server {
 /// One request to such a route.
 struct InferenceCall {
   const HttpRequest& http;
-  const InferenceService& service;
+  const ModelDirectory& models;
   Caller caller;
   RequestReport report;
   ErrorForm error_form;  // a route that serves several kinds of clients may change it
+  const InferenceService* chosen = nullptr;  // by what was asked for last
+
+  // Those of InferenceService, by the model that the request asks for (ModelDirectory::choose).
+  Result<EmbeddingAnswer> embed(const EmbeddingRequest& request);
+  Result<TokenEmbeddingAnswer> embed_tokens(const EmbeddingRequest& request);
+  Result<ScoreAnswer> score(const ScoreRequest& request);
+  Result<std::vector<TokenizedText>> tokenize(const TokenizeRequest& request);
+  Result<std::vector<std::string>> decode(const DecodeRequest& request);
+
+  /// The model that answered; only after it has.
+  const ServedModel& model() const { return chosen->model(); }
 };
 
 /// The body of the answer: parses call.http.body, computes, renders.

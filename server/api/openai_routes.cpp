@@ -1,63 +1,64 @@
 #include "server/api/openai_routes.h"
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "server/api/embeddings_json.h"
 #include "server/api/inference_call.h"
-#include "server/api/json_request.h"
+#include "server/api/model_json.h"
 #include "server/api/percent_decoding.h"
 #include "server/api/route_paths.h"
 
 namespace espalier::server {
 namespace {
 
+using nlohmann::ordered_json;
+
 Result<std::string> post_embeddings(InferenceCall& call) {
   const auto body = parse_embeddings_body(call.http.body);
   if (!body) return tl::unexpected(body.error());
-  const auto answer = call.service.embed(body->request, call.caller, call.report);
+  const auto answer = call.embed(body->request);
   if (!answer) return tl::unexpected(answer.error());
-  return render_embeddings(*answer, body->encoding, call.service.model().name, call.report.tokens);
+  return render_embeddings(*answer, body->encoding, call.model().name, call.report.tokens);
 }
 
-/// One entry of OpenAI's list of models.
-std::string model_object(const std::string& name, int64_t created) {
-  std::string body = R"({"id":)";
-  append_json_string(name, body);
-  body +=
-      R"(,"object":"model","created":)" + std::to_string(created) + R"(,"owned_by":"espalier"})";
-  return body;
+/// Of this process's models; clients sort by it.
+int64_t seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
-HttpResponse get_model(const std::string& name, const std::string& object,
-                       const HttpRequest& request) {
+HttpResponse get_models(const ModelDirectory& models, int64_t created) {
+  ordered_json data = ordered_json::array();
+  for (const auto* const service : models.services())
+    data.push_back(model_json(service->model(), created));
+  return json_response(as_text({{"object", "list"}, {"data", std::move(data)}}));
+}
+
+HttpResponse get_model(const ModelDirectory& models, int64_t created, const HttpRequest& request) {
   const auto above = std::string_view(kModelPath).size() - 1;  // without the asterisk
   const auto asked = percent_decoded(std::string_view(request.path).substr(above));
-  if (asked == name) return json_response(object);
-  ApiError error;
-  error.kind = ErrorKind::kModelNotFound;
-  error.message = "there is no such model here; this server has `" + name + "`";
-  error.param = "model";
-  error.code = "model_not_found";
-  return error_response(error, ErrorForm::kOpenAi);
+  const auto* const service = models.find(asked);
+  if (service != nullptr) return json_response(as_text(model_json(service->model(), created)));
+  return error_response(model_not_found(asked, model_names(models.services())), ErrorForm::kOpenAi);
 }
 
 }  // namespace
 
 std::vector<Route> openai_routes(const ApiContext& context) {
-  const std::string& name = context.service->model().name;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto object =
-      model_object(name, std::chrono::duration_cast<std::chrono::seconds>(now).count());
-  const auto list = R"({"object":"list","data":[)" + object + "]}";
+  const int64_t created = seconds_since_1970();
+  const ModelDirectory& models = *context.models;
   return {
       inference_route(context, kEmbeddingsPath, ErrorForm::kOpenAi, post_embeddings),
       inference_route(context, kBareEmbeddingsPath, ErrorForm::kOpenAi, post_embeddings),
-      guarded_get(context, kModelsPath, [list](const HttpRequest&) { return json_response(list); }),
-      guarded_get(
-          context, kModelPath,
-          [name, object](const HttpRequest& request) { return get_model(name, object, request); }),
+      guarded_get(context, kModelsPath,
+                  [&models, created](const HttpRequest&) { return get_models(models, created); }),
+      guarded_get(context, kModelPath,
+                  [&models, created](const HttpRequest& request) {
+                    return get_model(models, created, request);
+                  }),
   };
 }
 

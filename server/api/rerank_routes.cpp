@@ -15,18 +15,18 @@ Result<std::string> post_rerank(InferenceCall& call) {
   const auto body = parse_rerank_body(call.http.body, tei);
   if (tei) call.error_form = ErrorForm::kTei;
   if (!body) return tl::unexpected(body.error());
-  const auto answer = call.service.score(body->request, call.caller, call.report);
+  const auto answer = call.score(body->request);
   if (!answer) return tl::unexpected(answer.error());
   if (body->tei) return render_tei_rerank(*answer, *body);
-  return render_rerank(*answer, *body, call.http.id, call.service.model().name, call.report.tokens);
+  return render_rerank(*answer, *body, call.http.id, call.model().name, call.report.tokens);
 }
 
 Result<std::string> post_score(InferenceCall& call) {
   const auto request = parse_score_body(call.http.body);
   if (!request) return tl::unexpected(request.error());
-  const auto answer = call.service.score(*request, call.caller, call.report);
+  const auto answer = call.score(*request);
   if (!answer) return tl::unexpected(answer.error());
-  return render_scores(*answer, request->raw_scores, call.http.id, call.service.model().name,
+  return render_scores(*answer, request->raw_scores, call.http.id, call.model().name,
                        call.report.tokens);
 }
 

@@ -127,6 +127,8 @@ Result<EmbeddingRequest> parse_similarity(std::string_view body) {
     return tl::unexpected(invalid_param(
         "inputs", "`inputs` must be an object with `source_sentence` and `sentences`"));
   }
+  const auto model = optional_string(*object, "model");
+  if (!model) return tl::unexpected(model.error());
   const auto vector = parse_vector_options(*object);
   if (!vector) return tl::unexpected(vector.error());
   auto options = parse_input_options(*object);
@@ -139,6 +141,7 @@ Result<EmbeddingRequest> parse_similarity(std::string_view body) {
   EmbeddingRequest request;
   request.first_field = "inputs.source_sentence";
   request.field = "inputs.sentences";
+  request.model = model->value_or("");
   request.options = std::move(*options);
   request.dimensions = vector->dimensions;
   request.dimensions_field = vector->dimensions_field;

@@ -37,6 +37,8 @@ void append_token(const text::TokenWithOffsets& token, const std::string& text,
 Result<TokenizeRequest> parse_tokenize(std::string_view body) {
   const auto object = parse_json_object(body, kTokenizeMembers);
   if (!object) return tl::unexpected(object.error());
+  const auto model = optional_string(*object, "model");
+  if (!model) return tl::unexpected(model.error());
   auto options = parse_input_options(*object);
   if (!options) return tl::unexpected(std::move(options.error()));
   if (options->tokens_max) {
@@ -45,7 +47,7 @@ Result<TokenizeRequest> parse_tokenize(std::string_view body) {
   }
   auto texts = parse_texts(*object, "inputs", true);
   if (!texts) return tl::unexpected(std::move(texts.error()));
-  return TokenizeRequest{std::move(texts->texts), std::move(*options)};
+  return TokenizeRequest{std::move(texts->texts), model->value_or(""), std::move(*options)};
 }
 
 std::string render_tokens(const std::vector<TokenizedText>& texts,
@@ -67,11 +69,14 @@ std::string render_tokens(const std::vector<TokenizedText>& texts,
 Result<DecodeRequest> parse_decode(std::string_view body) {
   const auto object = parse_json_object(body, kDecodeMembers);
   if (!object) return tl::unexpected(object.error());
+  const auto model = optional_string(*object, "model");
+  if (!model) return tl::unexpected(model.error());
   const auto skip = optional_bool(*object, "skip_special_tokens");
   if (!skip) return tl::unexpected(skip.error());
   auto parsed = parse_inputs(*object, "ids");
   if (!parsed) return tl::unexpected(std::move(parsed.error()));
   DecodeRequest request;
+  request.model = model->value_or("");
   request.skip_special_tokens = skip->value_or(true);
   for (auto& input : parsed->inputs) {
     auto* const ids = std::get_if<TokenIds>(&input);

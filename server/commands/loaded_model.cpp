@@ -61,6 +61,7 @@ LoadedModel::LoadedModel(const ModelFiles& files, ModelOptions own, const Option
                          std::shared_ptr<const engine::GemmBackend> gemm,
                          std::shared_ptr<engine::ThreadPool> pool)
     : name_(files.name),
+      other_names_(files.other_names),
       own_(std::move(own)),
       gemm_(std::move(gemm)),
       tokenizer_(std::make_unique<const text::Tokenizer>(
@@ -78,6 +79,7 @@ scheduler::ModelPasses LoadedModel::passes() {
 server::ServedModel LoadedModel::served(const Options& options, size_t scheduler_index) const {
   server::ServedModel served;
   served.name = name_;
+  served.other_names = other_names_;
   served.scheduler_index = scheduler_index;
   served.tokenizer = tokenizer_.get();
   served.hidden_size = model_->config().hidden_size;
@@ -94,6 +96,9 @@ server::ServedModel LoadedModel::served(const Options& options, size_t scheduler
     return model->embed(hidden, dimensions, normalize);
   };
   add_reranking(served);
+  // sentence-transformers' files come with embedding models; rerankers of causal models are bare.
+  const bool embeds = model_->embedding().from_sentence_transformers || !served.can_rerank();
+  served.purpose = embeds ? server::ModelPurpose::kEmbedding : server::ModelPurpose::kReranking;
   return served;
 }
 

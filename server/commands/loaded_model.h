@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "engine/gemm.h"
 #include "engine/thread_pool.h"
@@ -39,6 +41,7 @@ class LoadedModel {
   void add_reranking(server::ServedModel& served) const;
 
   std::string name_;
+  std::vector<std::string> other_names_;
   ModelOptions own_;
   std::shared_ptr<const engine::GemmBackend> gemm_;
   std::unique_ptr<const text::Tokenizer> tokenizer_;

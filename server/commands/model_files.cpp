@@ -51,7 +51,8 @@ ModelFiles find_model(const ModelReference& reference) {
   } else {
     if (!exists(reference.location) && is_hub_name(reference.location)) {
       HubModel model = fetch_hub_model(reference.location);
-      return {std::move(model.files), reference.alias.empty() ? model.name : reference.alias};
+      if (reference.alias.empty()) return {std::move(model.files), model.name, {}};
+      return {std::move(model.files), reference.alias, {model.name}};
     }
     std::error_code error;
     if (!fs::is_directory(reference.location, error)) {
@@ -63,8 +64,9 @@ ModelFiles find_model(const ModelReference& reference) {
     // Without "." and a trailing slash the last part is the model's name.
     folder = fs::canonical(reference.location);
   }
-  const std::string name = reference.alias.empty() ? folder.filename().string() : reference.alias;
-  return {std::move(folder), name};
+  const std::string own_name = folder.filename().string();
+  if (reference.alias.empty()) return {std::move(folder), own_name, {}};
+  return {std::move(folder), reference.alias, {own_name}};
 }
 
 std::vector<ModelFiles> find_models(const Options& options) {

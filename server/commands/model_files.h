@@ -22,7 +22,8 @@ std::vector<ModelReference> model_references(const Options& options);
 /// A model's files, found on this machine.
 struct ModelFiles {
   std::filesystem::path folder;
-  std::string name;  // in answers and in GET /v1/models
+  std::string name;                           // in answers and in GET /v1/models
+  std::vector<std::string> other_names = {};  // by which requests may ask for it, too
 };
 
 /// Throws std::runtime_error if there is no such model.

@@ -80,9 +80,15 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
   log_memory_in_use();
   scheduler_ =
       std::make_unique<scheduler::Scheduler>(passes, scheduler_limits(options, models_), observer);
-  service_ = std::make_unique<server::InferenceService>(
-      std::move(served.front()), *scheduler_, tokenizer_threads_,
-      server::RequestLimits{options.max_request_inputs, options.max_request_tokens});
+  const auto tokenizers = std::make_shared<server::TokenizerThreads>(tokenizer_threads_);
+  std::vector<const server::InferenceService*> services;
+  for (size_t m = 0; m < models_.size(); ++m) {
+    services_.push_back(std::make_unique<server::InferenceService>(
+        std::move(served[m]), *scheduler_, tokenizers,
+        server::RequestLimits{options.max_request_inputs, options.max_request_tokens}));
+    services.push_back(services_.back().get());
+  }
+  directory_ = std::make_unique<server::ModelDirectory>(std::move(services));
 }
 
 }  // namespace espalier::commands

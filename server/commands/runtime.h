@@ -12,6 +12,7 @@
 #include "server/commands/loaded_model.h"
 #include "server/commands/options.h"
 #include "server/service/inference_service.h"
+#include "server/service/model_directory.h"
 
 namespace espalier::commands {
 
@@ -27,7 +28,9 @@ class Runtime {
   /// Loads the models with progress on stderr. `observer` may be null and must outlive the runtime.
   Runtime(const Options& options, scheduler::SchedulerObserver* observer);
 
-  const server::InferenceService& service() const { return *service_; }
+  const server::ModelDirectory& models() const { return *directory_; }
+  /// Of the first model, which is the only one for commands other than serve.
+  const server::InferenceService& service() const { return directory_->first(); }
   scheduler::Scheduler& scheduler() { return *scheduler_; }
   size_t tokenizer_threads() const { return tokenizer_threads_; }
 
@@ -37,7 +40,8 @@ class Runtime {
   std::shared_ptr<engine::ThreadPool> pool_;
   std::vector<std::unique_ptr<LoadedModel>> models_;
   std::unique_ptr<scheduler::Scheduler> scheduler_;
-  std::unique_ptr<server::InferenceService> service_;
+  std::vector<std::unique_ptr<server::InferenceService>> services_;
+  std::unique_ptr<server::ModelDirectory> directory_;
 };
 
 }  // namespace espalier::commands

@@ -105,8 +105,34 @@ void append(std::vector<server::Route> more, std::vector<server::Route>& routes)
   std::ranges::move(more, std::back_inserter(routes));
 }
 
-server::ModelInfo model_info(const Options& options, const server::ServedModel& model) {
-  return {model.name, model.dtype, options.dedup, version_number()};
+std::vector<server::ModelInfo> model_infos(const Options& options,
+                                           const server::ModelDirectory& models) {
+  std::vector<server::ModelInfo> infos;
+  for (const auto* const service : models.services()) {
+    const server::ServedModel& model = service->model();
+    infos.push_back({model.name, model.dtype, options.dedup, version_number()});
+  }
+  return infos;
+}
+
+/// "embeds and reranks": what a model can do.
+const char* abilities(const server::ServedModel& model) {
+  if (model.can_embed() && model.can_rerank()) return "embeds and reranks";
+  return model.can_embed() ? "embeds" : "reranks";
+}
+
+/// "a is ready at http://…"; of several models first a line each.
+void log_ready(const server::ModelDirectory& models, const std::string& url) {
+  if (!models.has_several()) {
+    spdlog::info("{} is ready at {}", models.first().model().name, url);
+    return;
+  }
+  for (const auto* const service : models.services()) {
+    const server::ServedModel& model = service->model();
+    spdlog::info("the model {} {}, and takes inputs of up to {} tokens", model.name,
+                 abilities(model), model.max_input_tokens);
+  }
+  spdlog::info("the server of {} is ready at {}", server::model_names(models.services()), url);
 }
 
 }  // namespace
@@ -150,6 +176,7 @@ int serve(const Options& options) {
   std::atomic<bool> ready = true;
   ServingThread serving(http, std::move(answered_while_loading));
   Runtime& runtime = loaded.emplace(options, &observers);
+  metrics.announce_models(model_infos(options, runtime.models()));
   Gate all_answered;
   // Goes before what it shows, but after the other port has drained, so that probes see that.
   const auto admin = std::move(bound_admin);
@@ -166,7 +193,7 @@ int serve(const Options& options) {
     http.abandon();
   });
 
-  context.service = &runtime.service();
+  context.models = &runtime.models();
   context.scheduler = &runtime.scheduler();
   context.limits = {options.http_threads, options.max_batch_tokens, runtime.tokenizer_threads()};
   context.ready = [&] { return ready.load(); };
@@ -181,7 +208,6 @@ int serve(const Options& options) {
     append(std::exchange(admin_routes, {}), routes);
   }
   routes = metrics.watch_routes(std::move(routes));
-  metrics.set_model_info(model_info(options, runtime.service().model()));
   http.replace_routes(std::move(routes));
   if (admin != nullptr) {
     admin->replace_routes(std::move(admin_routes));  // last: it says that the other port is ready
@@ -189,8 +215,7 @@ int serve(const Options& options) {
                  base_url(false, options.admin_host.empty() ? options.host : options.admin_host,
                           options.admin_port));
   }
-  spdlog::info("{} is ready at {}", runtime.service().model().name,
-               base_url(tls != nullptr, options.host, port));
+  log_ready(runtime.models(), base_url(tls != nullptr, options.host, port));
   serving.join();
   all_answered.open();
   signals.finish();

@@ -9,6 +9,7 @@ namespace {
 RecordedBatch record_of(const scheduler::BatchReport& report, uint64_t number) {
   RecordedBatch record;
   record.number = number;
+  record.model = report.model;
   record.sequences = report.sequences;
   record.full_rows = report.full_rows;
   record.compact_rows = report.compact_rows;

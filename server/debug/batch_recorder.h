@@ -19,6 +19,7 @@ namespace espalier::server {
 /// One batch, as its report had it.
 struct RecordedBatch {
   uint64_t number = 0;  // 1 for the first since the start
+  size_t model = 0;     // the scheduler's index
   size_t sequences = 0;
   size_t full_rows = 0;
   size_t compact_rows = 0;

@@ -69,7 +69,8 @@ ordered_json span(Lane lane, const std::string& name, const char* category, Cloc
 
 }  // namespace
 
-std::string timeline_json(std::span<const RecordedBatch> batches, Clock::time_point start) {
+std::string timeline_json(std::span<const RecordedBatch> batches, Clock::time_point start,
+                          std::span<const std::string> models) {
   ordered_json events = ordered_json::array();
   events.push_back(
       {{"ph", "M"}, {"name", "process_name"}, {"pid", kProcess}, {"args", {{"name", "espalier"}}}});
@@ -88,8 +89,10 @@ std::string timeline_json(std::span<const RecordedBatch> batches, Clock::time_po
     }
     events.push_back(span(batch.interlude ? kInterludes : kWorker, "batch " + number, "pass",
                           batch.pass_started, batch.pass_ended, start, arguments(batch)));
+    if (models.size() > 1) events.back()["args"]["model"] = models[batch.model];
   }
-  return ordered_json({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}).dump();
+  return ordered_json({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}})
+      .dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace espalier::server

@@ -12,7 +12,9 @@
 namespace espalier::server {
 
 /// {"traceEvents":[…]}: lanes "planner", "worker" and "interludes"; microseconds since `start`.
+/// Where there are several models, batches name theirs: `models` by index.
 std::string timeline_json(std::span<const RecordedBatch> batches,
-                          scheduler::Clock::time_point start);
+                          scheduler::Clock::time_point start,
+                          std::span<const std::string> models = {});
 
 }  // namespace espalier::server

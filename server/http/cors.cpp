@@ -13,7 +13,8 @@ constexpr char kRequestFields[] =
     "Authorization, Content-Type, X-Request-Id, X-Request-Timeout-Ms, traceparent, *";
 /// Fields that a page may read of an answer, besides those that every page may.
 constexpr char kExposedFields[] =
-    "x-request-id, retry-after, x-espalier-tokens, x-espalier-new-rows, x-compute-type, "
+    "x-request-id, retry-after, x-espalier-tokens, x-espalier-new-rows, x-espalier-model, "
+    "x-compute-type, "
     "x-compute-time, x-compute-characters, x-compute-tokens, x-total-time, x-tokenization-time, "
     "x-queue-time, x-inference-time";
 /// Seconds that a browser may remember the answer to a preflight; Chromium remembers no longer.

@@ -19,48 +19,47 @@ double RecentCompression::observe(size_t tokens, size_t rows) {
   return rows_ > 0 ? tokens_ / rows_ : 1;
 }
 
-BatchMetrics::BatchMetrics(prometheus::Registry& registry)
-    : tokens_(
-          counter(registry, "espalier_tokens_total", "Tokens of computed sequences (full rows).")),
-      compact_tokens_(
-          counter(registry, "espalier_compact_tokens_total",
-                  "Rows computed for them: every distinct prefix of a batch once (compact rows).")),
+BatchMetrics::BatchMetrics(prometheus::Registry& registry, const prometheus::Labels& labels)
+    : tokens_(counter(registry, "espalier_tokens_total",
+                      "Tokens of computed sequences (full rows).", labels)),
+      compact_tokens_(counter(
+          registry, "espalier_compact_tokens_total",
+          "Rows computed for them: every distinct prefix of a batch once (compact rows).", labels)),
       rows_saved_(counter(registry, "espalier_rows_saved_total",
-                          "Rows that were not computed because sequences of a batch share them.")),
+                          "Rows that were not computed because sequences of a batch share them.",
+                          labels)),
       sequences_(counter(registry, "espalier_sequences_total",
-                         "Sequences computed: inputs and documents.")),
+                         "Sequences computed: inputs and documents.", labels)),
       compression_ratio_(gauge(
           registry, "espalier_compression_ratio",
           "Tokens for each row computed, of about the last 20 batches (each weighs 5 % less with "
-          "every one after it); 1: nothing shared, or no batch yet.")),
-      batches_(counter(registry, "espalier_batches_total", "Batches run, failed ones too.")),
-      failures_(
-          counter(registry, "espalier_batch_failures_total", "Batches whose forward pass failed.")),
+          "every one after it); 1: nothing shared, or no batch yet.",
+          labels)),
+      batches_(
+          counter(registry, "espalier_batches_total", "Batches run, failed ones too.", labels)),
+      failures_(counter(registry, "espalier_batch_failures_total",
+                        "Batches whose forward pass failed.", labels)),
       abandoned_(counter(
           registry, "espalier_batches_abandoned_total",
-          "Batches given up while they ran, because nobody waited for their results any more.")),
+          "Batches given up while they ran, because nobody waited for their results any more.",
+          labels)),
       interludes_(counter(registry, "espalier_interludes_total",
-                          "Batches of short inputs that ran within a long one.")),
-      plan_refinements_(
-          counter(registry, "espalier_plan_refinements_total",
-                  "Times that a waiting plan was made anew because inputs had come or gone.")),
-      idle_seconds_(counter(registry, "espalier_worker_idle_seconds_total",
-                            "Time that the worker stood still although inputs waited.")),
-      idle_gaps_(
-          histogram(registry, "espalier_worker_idle_duration_seconds",
-                    "Time that the worker stood still before a batch although inputs waited.",
-                    duration_buckets())),
+                          "Batches of short inputs that ran within a long one.", labels)),
+      plan_refinements_(counter(
+          registry, "espalier_plan_refinements_total",
+          "Times that a waiting plan was made anew because inputs had come or gone.", labels)),
       batch_rows_(histogram(registry, "espalier_batch_rows",
                             "Rows computed for a batch: its distinct prefixes (compact rows).",
-                            count_buckets())),
+                            count_buckets(), labels)),
       batch_tokens_(histogram(registry, "espalier_batch_tokens",
-                              "Tokens of a batch's sequences (full rows).", count_buckets())),
+                              "Tokens of a batch's sequences (full rows).", count_buckets(),
+                              labels)),
       batch_sequences_(histogram(registry, "espalier_batch_sequences", "Sequences of a batch.",
-                                 count_buckets())),
+                                 count_buckets(), labels)),
       plan_seconds_(histogram(registry, "espalier_plan_duration_seconds", "Planning a batch.",
-                              duration_buckets())),
+                              duration_buckets(), labels)),
       compute_seconds_(histogram(registry, "espalier_compute_duration_seconds",
-                                 "The forward pass of a batch.", duration_buckets())) {
+                                 "The forward pass of a batch.", duration_buckets(), labels)) {
   using scheduler::BatchClosed;
   auto& closed_family = counters(
       registry, "espalier_batch_closed_total",
@@ -68,7 +67,9 @@ BatchMetrics::BatchMetrics(prometheus::Registry& registry)
       "their rows, sequences or predicted seconds.");
   for (const auto closed : {BatchClosed::kQueueEmpty, BatchClosed::kRows, BatchClosed::kSequences,
                             BatchClosed::kSeconds}) {
-    closed_by_[static_cast<size_t>(closed)] = &closed_family.Add({{"reason", name_of(closed)}});
+    prometheus::Labels reason = labels;
+    reason.emplace("reason", name_of(closed));
+    closed_by_[static_cast<size_t>(closed)] = &closed_family.Add(reason);
   }
   compression_ratio_.Set(1);
 }
@@ -78,10 +79,6 @@ void BatchMetrics::on_batch(const scheduler::BatchReport& report) {
   plan_seconds_.Observe(report.plan_seconds);
   closed_by_[static_cast<size_t>(report.closed)]->Increment();
   plan_refinements_.Increment(static_cast<double>(report.refinements));
-  if (!report.interlude) {
-    idle_seconds_.Increment(report.idle_seconds);
-    idle_gaps_.Observe(report.idle_seconds);
-  }
   if (report.failed) {
     failures_.Increment();
   } else if (report.abandoned) {

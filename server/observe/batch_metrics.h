@@ -1,4 +1,5 @@
-// What batches tell Prometheus: rows, sharing, why they closed, how long they took.
+// What the batches of one model tell Prometheus: rows, sharing, why they closed, how long they
+// took.
 //
 // Thread contract: any thread.
 #pragma once
@@ -25,7 +26,8 @@ class RecentCompression {
 
 class BatchMetrics {
  public:
-  explicit BatchMetrics(prometheus::Registry& registry);
+  /// Every series has `labels`.
+  BatchMetrics(prometheus::Registry& registry, const prometheus::Labels& labels);
 
   void on_batch(const scheduler::BatchReport& report);
 
@@ -48,8 +50,6 @@ class BatchMetrics {
   prometheus::Counter& interludes_;
   std::array<prometheus::Counter*, 4> closed_by_{};  // by BatchClosed
   prometheus::Counter& plan_refinements_;
-  prometheus::Counter& idle_seconds_;
-  prometheus::Histogram& idle_gaps_;
   prometheus::Histogram& batch_rows_;
   prometheus::Histogram& batch_tokens_;
   prometheus::Histogram& batch_sequences_;

@@ -24,23 +24,27 @@ HistogramFamily& histograms(prometheus::Registry& registry, const char* name, co
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
-prometheus::Counter& counter(prometheus::Registry& registry, const char* name, const char* help) {
-  return counters(registry, name, help).Add({});
+prometheus::Counter& counter(prometheus::Registry& registry, const char* name, const char* help,
+                             const prometheus::Labels& labels) {
+  return counters(registry, name, help).Add(labels);
 }
 
-prometheus::Gauge& gauge(prometheus::Registry& registry, const char* name, const char* help) {
-  return gauges(registry, name, help).Add({});
+prometheus::Gauge& gauge(prometheus::Registry& registry, const char* name, const char* help,
+                         const prometheus::Labels& labels) {
+  return gauges(registry, name, help).Add(labels);
 }
 
 prometheus::Histogram& histogram(prometheus::Registry& registry, const char* name, const char* help,
-                                 const Buckets& buckets) {
-  return histograms(registry, name, help).Add({}, buckets);
+                                 const Buckets& buckets, const prometheus::Labels& labels) {
+  return histograms(registry, name, help).Add(labels, buckets);
 }
 
-prometheus::Summary& summary(prometheus::Registry& registry, const char* name, const char* help) {
+prometheus::Summary& summary(prometheus::Registry& registry, const char* name, const char* help,
+                             const prometheus::Labels& labels) {
   using prometheus::Summary;
   return prometheus::BuildSummary().Name(name).Help(help).Register(registry).Add(
-      {}, Summary::Quantiles{{0.5, 0.02}, {0.9, 0.01}, {0.99, 0.001}}, std::chrono::minutes(5), 5);
+      labels, Summary::Quantiles{{0.5, 0.02}, {0.9, 0.01}, {0.99, 0.001}}, std::chrono::minutes(5),
+      5);
 }
 
 const Buckets& duration_buckets() {

@@ -24,13 +24,16 @@ CounterFamily& counters(prometheus::Registry& registry, const char* name, const 
 GaugeFamily& gauges(prometheus::Registry& registry, const char* name, const char* help);
 HistogramFamily& histograms(prometheus::Registry& registry, const char* name, const char* help);
 
-// The same without labels, present with zero at once.
-prometheus::Counter& counter(prometheus::Registry& registry, const char* name, const char* help);
-prometheus::Gauge& gauge(prometheus::Registry& registry, const char* name, const char* help);
+// One series of such a family, present with zero at once.
+prometheus::Counter& counter(prometheus::Registry& registry, const char* name, const char* help,
+                             const prometheus::Labels& labels = {});
+prometheus::Gauge& gauge(prometheus::Registry& registry, const char* name, const char* help,
+                         const prometheus::Labels& labels = {});
 prometheus::Histogram& histogram(prometheus::Registry& registry, const char* name, const char* help,
-                                 const Buckets& buckets);
+                                 const Buckets& buckets, const prometheus::Labels& labels = {});
 /// Median, 90th and 99th percentile of the last five minutes, each with its error.
-prometheus::Summary& summary(prometheus::Registry& registry, const char* name, const char* help);
+prometheus::Summary& summary(prometheus::Registry& registry, const char* name, const char* help,
+                             const prometheus::Labels& labels = {});
 
 /// 0.1 ms to 5 minutes: from a planned batch to the longest request.
 const Buckets& duration_buckets();

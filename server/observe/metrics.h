@@ -1,7 +1,8 @@
 // Prometheus metrics, all present with zero from the start. prometheus-cpp is behind this header:
 // batch_metrics.cpp, request_metrics.cpp, … use it, nothing outside of this folder does.
 //
-// Thread contract: announce_keys() before the first request; every other member may be called from
+// Thread contract: announce_keys() before the first request, announce_models() before the
+// first batch; every other member may be called from
 // any thread.
 #pragma once
 
@@ -46,7 +47,9 @@ class Metrics final : public scheduler::SchedulerObserver {
   void announce_routes(const std::vector<std::string>& paths);
   /// Names of API keys, counted from zero on.
   void announce_keys(const std::vector<std::string>& names);
-  void set_model_info(const ModelInfo& info);
+  /// The models, by the scheduler's index. With several of them, what is counted of a model has the
+  /// label `model`; with one, and before this is called, it has none.
+  void announce_models(const std::vector<ModelInfo>& models);
   void set_build_info(const std::string& version, const std::string& commit);
   /// Whether the server takes requests: not while it loads a model, nor while it drains.
   void set_ready(bool ready);
@@ -55,7 +58,8 @@ class Metrics final : public scheduler::SchedulerObserver {
   /// Counts the request, also under the reason if its status says that it was turned away. Its log
   /// field `inputs`, if there is one, is how many it had.
   void on_request(const HttpExchange& exchange);
-  void on_stages(const RequestReport& report);
+  /// Stages of a request that `model` computed.
+  void on_stages(size_t model, const RequestReport& report);
   /// What a computed request used: its tokens, and the rows that were computed for it. `key_name`
   /// is one of announce_keys(); others, and the empty one, count for nothing.
   void on_usage(const std::string& key_name, size_t tokens, size_t new_rows);
@@ -64,10 +68,12 @@ class Metrics final : public scheduler::SchedulerObserver {
   /// Requests answered 503 because a drain ran out of time.
   void on_abandoned(size_t requests);
 
+  /// Of all models, and of each.
   Totals totals() const;
+  Totals totals(size_t model) const;
 
-  /// The exposition text (version 0.0.4), with the queue's depth as of now.
-  std::string exposition(const scheduler::QueueDepth& depth) const;
+  /// The exposition text (version 0.0.4), with the queue's depth as of now, by model.
+  std::string exposition(const std::vector<scheduler::QueueDepth>& depths) const;
 
  private:
   struct Impl;

@@ -31,19 +31,7 @@ RequestMetrics::RequestMetrics(prometheus::Registry& registry)
                          "Requests that have been read and wait for their answer; probes and "
                          "scrapes are left out.")),
       inputs_(histogram(registry, "espalier_request_inputs",
-                        "Inputs or documents of a request that was read.", count_buckets())),
-      tokenize_seconds_(histogram(registry, "espalier_tokenize_duration_seconds",
-                                  "Tokenizing all inputs of a request.", duration_buckets())),
-      queue_seconds_(
-          histogram(registry, "espalier_queue_duration_seconds",
-                    "From a request's admission until its first sequence was taken into a batch.",
-                    duration_buckets())),
-      wait_seconds_(summary(registry, "espalier_wait_seconds",
-                            "Percentiles, over five minutes, of the time from a request's "
-                            "admission until its first sequence was taken into a batch.")),
-      inference_seconds_(histogram(registry, "espalier_inference_duration_seconds",
-                                   "From then until its last sequence was done.",
-                                   duration_buckets())) {
+                        "Inputs or documents of a request that was read.", count_buckets())) {
   add_route(kOtherRoute);
 }
 
@@ -113,14 +101,6 @@ void RequestMetrics::on_request(const HttpExchange& exchange) {
     default:
       break;
   }
-}
-
-void RequestMetrics::on_stages(const RequestReport& report) {
-  answered_.fetch_add(1, std::memory_order_relaxed);
-  tokenize_seconds_.Observe(report.tokenize_seconds);
-  queue_seconds_.Observe(report.queue_seconds);
-  wait_seconds_.Observe(report.queue_seconds);
-  inference_seconds_.Observe(report.compute_seconds);
 }
 
 void RequestMetrics::on_never_fits() { too_large_.Increment(); }

@@ -1,4 +1,4 @@
-// What requests tell Prometheus: by route and status, by stage, why they were turned away.
+// What requests tell Prometheus: by route and status, why they were turned away.
 //
 // Thread contract: add_route() before the first request; every other member from any thread.
 #pragma once
@@ -12,7 +12,6 @@
 
 #include "server/http/http_server.h"
 #include "server/observe/metric_families.h"
-#include "server/service/request_report.h"
 
 namespace espalier::server {
 
@@ -28,11 +27,8 @@ class RequestMetrics {
   void on_request(const HttpExchange& exchange);
   /// From now on 503 means that the server shuts down, no longer that it loads.
   void end_loading() { loading_ = false; }
-  void on_stages(const RequestReport& report);
   void on_never_fits();
   void on_abandoned(size_t requests);
-  /// Requests that the model answered, since the start; not those of who only looks.
-  uint64_t answered() const { return answered_.load(std::memory_order_relaxed); }
   prometheus::Gauge& in_progress() { return in_progress_; }
 
  private:
@@ -64,14 +60,9 @@ class RequestMetrics {
   prometheus::Counter& abandoned_;
   prometheus::Gauge& in_progress_;
   prometheus::Histogram& inputs_;
-  prometheus::Histogram& tokenize_seconds_;
-  prometheus::Histogram& queue_seconds_;
-  prometheus::Summary& wait_seconds_;
-  prometheus::Histogram& inference_seconds_;
   std::atomic<bool> loading_ = true;
   std::shared_mutex routes_mutex_;  // routes are added while others are served
   std::unordered_map<std::string, std::unique_ptr<RouteSeries>> routes_;  // guarded by it
-  std::atomic<uint64_t> answered_ = 0;
 };
 
 }  // namespace espalier::server

@@ -124,6 +124,14 @@ size_t count_characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, starts));
 }
 
+ApiError cannot_embed(const ServedModel& model) {
+  return {ErrorKind::kInvalidRequest,
+          "the model " + model.name + " cannot embed: " + model.cannot_embed,
+          "model",
+          "model_cannot_embed",
+          {}};
+}
+
 ApiError too_many(const std::string& param, size_t inputs, size_t inputs_max) {
   return {ErrorKind::kInvalidRequest,
           "`" + param + "` has " + std::to_string(inputs) + " entries; at most " +
@@ -155,11 +163,13 @@ std::vector<RankedDocument> best_first(const std::vector<double>& logits,
 }
 
 InferenceService::InferenceService(ServedModel model, scheduler::Scheduler& scheduler,
-                                   size_t tokenizer_threads, const RequestLimits& limits)
+                                   std::shared_ptr<TokenizerThreads> tokenizer_threads,
+                                   const RequestLimits& limits)
     : model_(std::move(model)),
       scheduler_(scheduler),
       limits_(limits),
-      tokenizer_threads_(std::make_unique<TokenizerThreads>(tokenizer_threads)) {
+      tokenizer_threads_(tokenizer_threads ? std::move(tokenizer_threads)
+                                           : std::make_shared<TokenizerThreads>(1)) {
   const size_t suffix = model_.tokenizer->suffix_tokens().size();
   const size_t prefix = model_.tokenizer->prefix_tokens().size();
   if (model_.max_input_tokens <= prefix + suffix) {
@@ -200,6 +210,7 @@ class InferenceService::Run {
   }
 
   std::optional<ApiError> take_inputs(const EmbeddingRequest& request) {
+    if (!service_.model_.can_embed()) return cannot_embed(service_.model_);
     if (auto error = admit(request.inputs.size())) return error;
     for (const auto& input : request.inputs)
       if (const auto* const text = std::get_if<std::string>(&input))

@@ -81,6 +81,7 @@ struct ScoreAnswer {
 
 struct TokenizeRequest {
   std::vector<std::string> texts;
+  std::string model;
   InputOptions options;  // the prompt and add_special_tokens; nothing is cut
 };
 
@@ -91,6 +92,7 @@ struct TokenizedText {
 
 struct DecodeRequest {
   std::vector<TokenIds> ids;
+  std::string model;
   bool skip_special_tokens = true;
 };
 
@@ -124,8 +126,10 @@ struct RequestLimits {
 
 class InferenceService {
  public:
-  /// `scheduler` must outlive the service. Inputs are tokenized on `tokenizer_threads` of its own.
-  InferenceService(ServedModel model, scheduler::Scheduler& scheduler, size_t tokenizer_threads = 1,
+  /// `scheduler` must outlive the service. `tokenizer_threads` may serve several services; null:
+  /// one thread of its own.
+  InferenceService(ServedModel model, scheduler::Scheduler& scheduler,
+                   std::shared_ptr<TokenizerThreads> tokenizer_threads = nullptr,
                    const RequestLimits& limits = {});
 
   Result<EmbeddingAnswer> embed(const EmbeddingRequest& request, const Caller& caller,
@@ -151,7 +155,7 @@ class InferenceService {
   ServedModel model_;
   scheduler::Scheduler& scheduler_;
   RequestLimits limits_;
-  std::unique_ptr<TokenizerThreads> tokenizer_threads_;
+  std::shared_ptr<TokenizerThreads> tokenizer_threads_;
 };
 
 /// Values of one embed_tokens() answer: one input of 8 192 tokens of a model with H = 1 024.

@@ -23,7 +23,8 @@ namespace espalier::server {
 enum class ModelPurpose : uint8_t { kEmbedding, kReranking, kBoth };
 
 struct ServedModel {
-  std::string name;  // in answers and in GET /v1/models
+  std::string name;                      // in answers and in GET /v1/models
+  std::vector<std::string> other_names;  // by which requests may ask for it, too
   ModelPurpose purpose = ModelPurpose::kBoth;
   std::string cannot_embed;   // why not, and what to do about it; empty: it can
   std::string cannot_rerank;  // likewise

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -37,7 +38,7 @@ class Routes : public testing::Test {
 
   ApiContext context(const InferenceService& service) {
     ApiContext context;
-    context.service = &service;
+    context.models = &directories_.emplace_back(std::vector{&service});
     context.scheduler = &scheduler_;
     context.metrics = &metrics_;
     context.ready = [this] { return ready_; };
@@ -68,6 +69,7 @@ class Routes : public testing::Test {
   FakeForwardPass forward_pass_;
   scheduler::Scheduler scheduler_;
   InferenceService service_;
+  std::deque<ModelDirectory> directories_;
   std::vector<Route> routes_;
 };
 

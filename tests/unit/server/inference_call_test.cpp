@@ -21,7 +21,7 @@ class InferenceRoute : public testing::Test {
  protected:
   InferenceRoute()
       : scheduler_({&forward_pass_}, {}, &metrics_), service_(fake_served_model(), scheduler_) {
-    context_.service = &service_;
+    context_.models = &models_;
     context_.scheduler = &scheduler_;
     context_.metrics = &metrics_;
     request_.client_gone = [] { return false; };
@@ -40,6 +40,7 @@ class InferenceRoute : public testing::Test {
   FakeForwardPass forward_pass_;
   scheduler::Scheduler scheduler_;
   InferenceService service_;
+  ModelDirectory models_{{&service_}};
   ApiContext context_;
   HttpRequest request_;
 };
@@ -47,7 +48,7 @@ class InferenceRoute : public testing::Test {
 Result<std::string> computed(InferenceCall& call) {
   EmbeddingRequest request;
   request.inputs = {TokenIds{1, 2, 3}, TokenIds{1, 2, 4}};
-  const auto answer = call.service.embed(request, call.caller, call.report);
+  const auto answer = call.embed(request);
   EXPECT_TRUE(answer);
   return R"({"done":true})";
 }
@@ -131,7 +132,7 @@ TEST_F(InferenceRoute, CountsWhatWasComputedAlone) {
   answer_of([](InferenceCall& call) -> Result<std::string> {
     TokenizeRequest request;
     request.texts = {"a tree"};
-    EXPECT_TRUE(call.service.tokenize(request, call.caller, call.report));
+    EXPECT_TRUE(call.tokenize(request));
     EXPECT_GT(call.report.tokens, 0U);
     return "[]";
   });

@@ -140,7 +140,7 @@ TEST_F(Service, PromptThatLeavesNoRoomForTextIsNamed) {
 }
 
 TEST_F(Service, TooManyTokensEndARequestBeforeAllAreThere) {
-  const InferenceService service(fake_served_model(), scheduler_, 1, {2048, 1000});
+  const InferenceService service(fake_served_model(), scheduler_, nullptr, {2048, 1000});
   EmbeddingRequest request;
   for (size_t i = 0; i < 2048; ++i) request.inputs.emplace_back(words(100));
   const auto refused = service.embed(request, Caller{}, report_);
@@ -410,7 +410,7 @@ TEST_F(Service, TrieOfARequestTellsWhatItsInputsShare) {
 }
 
 TEST_F(Service, LimitsOfARequestAreItsOwnErrors) {
-  const InferenceService service(fake_served_model(), scheduler_, 1, {2, 9});
+  const InferenceService service(fake_served_model(), scheduler_, nullptr, {2, 9});
   EmbeddingRequest request;
   request.inputs = {TokenIds{5}, TokenIds{6}, TokenIds{7}};
   auto refused = service.embed(request, Caller{}, report_);

@@ -136,7 +136,7 @@ TEST(Metrics, RequestsTurnedAwayAreCountedByReason) {
 
 TEST(Metrics, WaitsAreShownByPercentile) {
   Metrics metrics;
-  for (int i = 1; i <= 100; ++i) metrics.on_stages({.queue_seconds = i / 100.0});
+  for (int i = 1; i <= 100; ++i) metrics.on_stages(0, {.queue_seconds = i / 100.0});
   const auto text = metrics.exposition({});
   EXPECT_THAT(text, HasSubstr("espalier_wait_seconds_count 100\n"));
   for (const char* quantile : {"0.5", "0.9", "0.99"})
@@ -170,8 +170,8 @@ TEST(Metrics, RequestsAreCountedByRouteAndStatus) {
 TEST(Metrics, QueueDepthAndAbandonedRequestsAreShown) {
   Metrics metrics;
   metrics.on_abandoned(3);
-  metrics.on_stages({.tokenize_seconds = 0.1, .queue_seconds = 0.2, .compute_seconds = 0.3});
-  const auto text = metrics.exposition({7, 700});
+  metrics.on_stages(0, {.tokenize_seconds = 0.1, .queue_seconds = 0.2, .compute_seconds = 0.3});
+  const auto text = metrics.exposition({{7, 700}});
   EXPECT_THAT(text, HasSubstr("espalier_queue_tickets 7\n"));
   EXPECT_THAT(text, HasSubstr("espalier_queue_tokens 700\n"));
   EXPECT_THAT(text, HasSubstr("espalier_abandoned_requests_total 3\n"));
@@ -228,7 +228,7 @@ TEST(Metrics, TotalsCountWhatTheModelAnsweredAndNotWhoOnlyLooks) {
   metrics.announce_routes({"/v1/embeddings", "/stats"});
   request(metrics, "/stats", 200);
   EXPECT_EQ(metrics.totals().requests, 0U);
-  metrics.on_stages({});
+  metrics.on_stages(0, {});
   request(metrics, "/v1/embeddings", 200);
   EXPECT_EQ(metrics.totals().requests, 1U);
 }
@@ -285,7 +285,7 @@ TEST(Metrics, KeysAreChargedForWhatTheyUsed) {
 TEST(Metrics, NamesCannotBreakTheExposition) {
   Metrics metrics;
   metrics.announce_keys({"a\"b\\c\nd\x1b", "\xff\xfe", std::string(1000, 'k')});
-  metrics.set_model_info({"m\"} 1\nforged 2", "f32", "trie", "0.1.0"});
+  metrics.announce_models({{"m\"} 1\nforged 2", "f32", "trie", "0.1.0"}});
   metrics.set_build_info("0.1.0", "abc");
   const auto text = metrics.exposition({});
   EXPECT_THAT(text, HasSubstr(R"(espalier_key_tokens_total{key="a\"b\\c?d?"} 0)"));
@@ -335,6 +335,44 @@ TEST(Metrics, TheProcessShowsItself) {
     EXPECT_THAT(text, HasSubstr(std::string("\n# TYPE ") + name));
     EXPECT_THAT(text, Not(HasSubstr(std::string("\n") + name + " 0\n"))) << name;
   }
+}
+
+TEST(Metrics, SeveralModelsAreToldApart) {
+  Metrics metrics;
+  metrics.announce_models({{"a", "f32", "trie", "0"}, {"b", "int8", "trie", "0"}});
+  const engine::BatchPlan plan;
+  scheduler::BatchReport report;
+  report.plan = &plan;
+  report.model = 1;
+  report.full_rows = 10;
+  report.compact_rows = 7;
+  report.sequences = 2;
+  metrics.on_batch(report);
+  metrics.on_stages(1, {.queue_seconds = 0.2});
+  const auto text = metrics.exposition({{1, 5}, {2, 9}});
+  for (const char* line :
+       {"espalier_tokens_total{model=\"a\"} 0\n", "espalier_tokens_total{model=\"b\"} 10\n",
+        "espalier_queue_tickets{model=\"a\"} 1\n", "espalier_queue_tokens{model=\"b\"} 9\n",
+        "espalier_queue_duration_seconds_count{model=\"a\"} 0\n",
+        "espalier_queue_duration_seconds_count{model=\"b\"} 1\n",
+        "espalier_batch_closed_total{model=\"b\",reason=\"queue_empty\"} 1\n",
+        "espalier_worker_idle_duration_seconds_count 1\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("\nespalier_tokens_total ")));  // without a label
+  EXPECT_EQ(metrics.totals().tokens, 10U);
+  EXPECT_EQ(metrics.totals(0).tokens, 0U);
+  EXPECT_EQ(metrics.totals(1).rows_saved, 3U);
+  EXPECT_EQ(metrics.totals(1).requests, 1U);
+}
+
+TEST(Metrics, OneModelHasNoLabel) {
+  Metrics metrics;
+  metrics.announce_models({{"a", "f32", "trie", "0"}});
+  const auto text = metrics.exposition({{3, 5}});
+  EXPECT_THAT(text, HasSubstr("espalier_tokens_total 0\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_queue_tickets 3\n"));
+  EXPECT_THAT(text, HasSubstr("espalier_model_info{"));
 }
 
 }  // namespace
