@@ -3,6 +3,7 @@ import { ApiFailure, post } from "./api.js";
 import { costLine } from "./cost.js";
 import { byId, disclosure, element } from "./dom.js";
 import { counted, shortened } from "./format.js";
+import { chosenModel } from "./model_choice.js";
 import { setUpRequestForm } from "./request_form.js";
 import { countTexts, textsOf } from "./texts.js";
 import { trieFigure } from "./trie.js";
@@ -34,7 +35,7 @@ async function rank(signal) {
   const instruction = byId("rank-instruction").value.trim();
   if (!query) throw new ApiFailure(400, "Type a query.");
   if (documents.length === 0) throw new ApiFailure(400, "Type at least one document.");
-  const request = { query, documents, return_trie: true };
+  const request = { ...chosenModel("rank"), query, documents, return_trie: true };
   if (instruction) request.instruction = instruction;
   const cost = await post("v1/rerank", request, signal);
   const { results, trie } = cost.answer;

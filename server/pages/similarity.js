@@ -3,6 +3,7 @@ import { ApiFailure, post } from "./api.js";
 import { costLine } from "./cost.js";
 import { byId, element, scroller } from "./dom.js";
 import { counted, shortened } from "./format.js";
+import { chosenModel } from "./model_choice.js";
 import { setUpRequestForm } from "./request_form.js";
 import { countTexts, textsOf } from "./texts.js";
 import { trieFigure } from "./trie.js";
@@ -68,7 +69,7 @@ async function compare(signal) {
   if (texts.length > TEXTS_MAX) {
     throw new ApiFailure(400, `The matrix shows at most ${TEXTS_MAX} texts; these are ${texts.length}.`);
   }
-  const request = { input: texts, encoding_format: "float", return_trie: true };
+  const request = { ...chosenModel("similarity"), input: texts, encoding_format: "float", return_trie: true };
   if (prompt) request.prompt_name = prompt;
   const cost = await post("v1/embeddings", request, signal);
   const { data, trie } = cost.answer;
@@ -80,16 +81,31 @@ async function compare(signal) {
     `${shortened(texts[i], 50)} and ${shortened(texts[j], 50)}`;
 }
 
-/** The model's prompts, once they are known; the first choice, none, is in the markup. */
-export function offerPrompts(names) {
+let models = [];  // that embed, as /stats has them
+let offered = "";  // prompts, one a line
+
+/** The prompts of the model that is chosen; the first choice, none, is in the markup. */
+function showPrompts() {
   const choice = byId("similarity-prompt");
-  const known = new Set([...choice.options].map((option) => option.value));
-  choice.append(...names.filter((name) => !known.has(name)).map((name) =>
-    element("option", { value: name }, name)));
-  byId("similarity-prompt-field").hidden = choice.options.length < 2;
+  const { model } = chosenModel("similarity");
+  const names = (models.find((one) => one.model === model) ?? models[0])?.prompts ?? [];
+  if (names.join("\n") !== offered) {
+    offered = names.join("\n");
+    const chosen = choice.value;
+    choice.replaceChildren(choice.options[0], ...names.map((name) => element("option", { value: name }, name)));
+    choice.value = names.includes(chosen) ? chosen : "";
+  }
+  byId("similarity-prompt-field").hidden = names.length === 0;
+}
+
+/** Of `known`, the models that embed, the one that is asked unless another is chosen first. */
+export function offerPrompts(known) {
+  models = known;
+  showPrompts();
 }
 
 export function setUpSimilarity() {
+  byId("similarity-model").addEventListener("change", showPrompts);
   countTexts(byId("similarity-texts"), byId("similarity-count"), "text");
   setUpRequestForm(byId("similarity-form"), byId("similarity-status"), compare);
 }

@@ -291,3 +291,49 @@ describe("what a server has not", () => {
     }
   });
 });
+
+describe("the page of a server of several models", () => {
+  const folder = process.env.ESPALIER_MINI_MODEL;
+  let server;
+  before(async () => { server = await startServer("--model", `twin=${folder}`); });
+  after(() => server.stop());
+
+  const models = (page, form) => page.locator(`#${form}-model option`).allTextContents();
+  const sentModel = async (page, path, button) => {
+    const [request] = await Promise.all([
+      page.waitForRequest((sent) => sent.method() === "POST" && sent.url().endsWith(path)),
+      page.getByRole("button", { name: button }).click()]);
+    return request.postDataJSON().model;
+  };
+
+  it("asks the model that is chosen", () => visit(server, {}, async (page) => {
+    await page.locator("#rank-model").waitFor();
+    assert.equal(await page.locator("#model").textContent(), "espalier-mini, twin");
+    assert.deepEqual(await models(page, "rank"), ["espalier-mini", "twin"]);
+    await page.locator("#rank-model").selectOption("twin");
+    assert.equal(await sentModel(page, "/v1/rerank", "Rank"), "twin");
+    await page.getByText(/ranked\. Best:/).waitFor();
+
+    await page.getByRole("tab", { name: "Similarity" }).click();
+    assert.deepEqual(await models(page, "similarity"), ["espalier-mini", "twin"]);
+    assert.equal(await sentModel(page, "/v1/embeddings", "Compare"), "espalier-mini");
+    await page.locator("#similarity-model").selectOption("twin");
+    assert.equal(await sentModel(page, "/v1/embeddings", "Compare"), "twin");
+    await page.getByText(/compared\. Closest/).waitFor();
+    assert.deepEqual(await accessibilityFaults(page), []);
+  }));
+});
+
+describe("the page of a server of one model", () => {
+  let server;
+  before(async () => { server = await startServer(); });
+  after(() => server.stop());
+
+  it("offers no choice", () => visit(server, {}, async (page) => {
+    await page.locator("#live").waitFor();
+    for (const form of ["rank", "similarity"]) assert.equal(await page.locator(`#${form}-model-field`).isHidden(), true);
+    const [request] = await Promise.all([
+      page.waitForRequest((sent) => sent.url().endsWith("/v1/rerank")), page.getByRole("button", { name: "Rank" }).click()]);
+    assert.equal("model" in request.postDataJSON(), false);
+  }));
+});
