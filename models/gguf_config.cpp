@@ -221,6 +221,7 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   (void)keys.has("pooling_type");
   (void)keys.has("classifier.output_labels");
   (void)keys.has("tensor_data_layout");
+  (void)keys.has("rope.scaling.original_context_length");  // where nothing is stretched by YaRN
   keys.refuse_others();
 
   config.tied_embeddings = !has_tensor(file, "output.weight");

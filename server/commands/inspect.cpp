@@ -9,6 +9,7 @@
 #include "server/commands/memory_prediction.h"
 #include "server/commands/model_files.h"
 #include "server/commands/model_limits.h"
+#include "server/commands/model_tokenizer.h"
 #include "server/commands/progress_line.h"
 #include "text/tokenizer.h"
 
@@ -66,7 +67,7 @@ int inspect(const Options& options) {
   const auto& folder = files.folder;
   const auto config = models::read_model_config(folder);
   const auto embedding = models::read_embedding_config(folder);
-  const auto tokenizer = text::Tokenizer::load(folder / "tokenizer.json");
+  const auto tokenizer = load_tokenizer(folder);
   const auto gemm = choose_gemm(options.gemm, number_format(options.dtype));
   const RowBudget rows = row_budget(options, config, *gemm);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/pass_flops.h"
+#include "server/commands/model_tokenizer.h"
 #include "server/commands/progress_line.h"
 
 namespace espalier::commands {
@@ -64,8 +65,7 @@ LoadedModel::LoadedModel(const ModelFiles& files, ModelOptions own, const Option
       other_names_(files.other_names),
       own_(std::move(own)),
       gemm_(std::move(gemm)),
-      tokenizer_(std::make_unique<const text::Tokenizer>(
-          text::Tokenizer::load(files.folder / "tokenizer.json"))),
+      tokenizer_(std::make_unique<const text::Tokenizer>(load_tokenizer(files.folder))),
       model_(load_model(files.folder, gemm_, std::move(pool))),
       rows_(row_budget(options, model_->config(), *gemm_)),
       input_tokens_max_(commands::input_tokens_max(options, model_->config())) {

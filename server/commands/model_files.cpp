@@ -4,7 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "models/gguf_config.h"
 #include "server/commands/bundled_model.h"
+#include "server/commands/gguf_location.h"
 #include "server/commands/hub_model.h"
 
 namespace espalier::commands {
@@ -28,6 +30,20 @@ ModelReference parse_reference(const std::string& text) {
   return reference;
 }
 
+/// A folder or a GGUF file of this machine. The last part of its path, without the extension of a
+/// file, is the model's name.
+fs::path local_model(const std::string& location) {
+  std::error_code error;
+  // Without "." and a trailing slash.
+  if (fs::is_directory(location, error)) return folder_or_gguf(fs::canonical(location));
+  // Not canonical: the files of a hub's cache are links to others that have no names.
+  if (exists(location) && models::is_gguf(location)) return fs::absolute(location);
+  throw std::runtime_error(
+      "--model " + location +
+      " is not a folder; it must be one that holds config.json, tokenizer.json and "
+      "model.safetensors, or a GGUF file, or the name of a model on Hugging Face, ORG/NAME");
+}
+
 }  // namespace
 
 std::vector<ModelReference> model_references(const Options& options) {
@@ -45,28 +61,20 @@ std::vector<ModelReference> model_references(const Options& options) {
 }
 
 ModelFiles find_model(const ModelReference& reference) {
-  fs::path folder;
-  if (reference.location.empty()) {
-    folder = find_bundled_model();
+  const std::string& location = reference.location;
+  ModelFiles model;
+  if (!location.empty() && !exists(location) && is_hub_name(location)) {
+    HubModel fetched = fetch_hub_model(location);
+    model = {std::move(fetched.files), fetched.name};
   } else {
-    if (!exists(reference.location) && is_hub_name(reference.location)) {
-      HubModel model = fetch_hub_model(reference.location);
-      if (reference.alias.empty()) return {std::move(model.files), model.name, {}};
-      return {std::move(model.files), reference.alias, {model.name}};
-    }
-    std::error_code error;
-    if (!fs::is_directory(reference.location, error)) {
-      throw std::runtime_error(
-          "--model " + reference.location +
-          " is not a folder; it must be one that holds config.json, tokenizer.json and "
-          "model.safetensors, or the name of a model on Hugging Face, ORG/NAME");
-    }
-    // Without "." and a trailing slash the last part is the model's name.
-    folder = fs::canonical(reference.location);
+    model.folder = location.empty() ? find_bundled_model() : local_model(location);
+    const bool is_file = models::is_gguf(model.folder);
+    model.name = (is_file ? model.folder.stem() : model.folder.filename()).string();
   }
-  const std::string own_name = folder.filename().string();
-  if (reference.alias.empty()) return {std::move(folder), own_name, {}};
-  return {std::move(folder), reference.alias, {own_name}};
+  if (!reference.alias.empty()) {
+    model.other_names.push_back(std::exchange(model.name, reference.alias));
+  }
+  return model;
 }
 
 std::vector<ModelFiles> find_models(const Options& options) {

@@ -12,7 +12,7 @@ namespace espalier::commands {
 /// One --model: `NAME=LOCATION`, or the location alone.
 struct ModelReference {
   std::string alias;     // what clients call it; empty: its own name
-  std::string location;  // a folder, or a name on a hub; empty: the bundled model
+  std::string location;  // a folder, a GGUF file, or a name on a hub; empty: the bundled model
 };
 
 /// The models that the options ask for, at least one. Throws std::runtime_error for two of one
@@ -21,7 +21,7 @@ std::vector<ModelReference> model_references(const Options& options);
 
 /// A model's files, found on this machine.
 struct ModelFiles {
-  std::filesystem::path folder;
+  std::filesystem::path folder;               // or a GGUF file
   std::string name;                           // in answers and in GET /v1/models
   std::vector<std::string> other_names = {};  // by which requests may ask for it, too
 };
