@@ -1,5 +1,6 @@
 # cmake -DPACKAGE_DIR=… -DINSTALL_DIR=… -P npm_ci.cmake: `npm ci` of PACKAGE_DIR's package files in INSTALL_DIR,
-# once for each lock file.
+# once for each lock file. -DWITHOUT_OPTIONAL=ON: without optional packages and install scripts, by `npm install`,
+# because `npm ci` wants the optional packages of all platforms in the lock file.
 find_program(NPM npm)
 if(NOT NPM)
   message(FATAL_ERROR "npm is missing: what this test needs comes from there. Install the packages nodejs and npm.")
@@ -14,8 +15,12 @@ if(EXISTS ${stamp})
 endif()
 file(MAKE_DIRECTORY ${INSTALL_DIR})
 file(COPY ${PACKAGE_DIR}/package.json ${PACKAGE_DIR}/package-lock.json DESTINATION ${INSTALL_DIR})
-execute_process(COMMAND ${NPM} ci --no-audit --no-fund WORKING_DIRECTORY ${INSTALL_DIR} RESULT_VARIABLE status)
+set(command ci)
+if(WITHOUT_OPTIONAL)
+  set(command install --no-save --omit=optional --ignore-scripts)
+endif()
+execute_process(COMMAND ${NPM} ${command} --no-audit --no-fund WORKING_DIRECTORY ${INSTALL_DIR} RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
-  message(FATAL_ERROR "npm ci failed (${status}); is there a network?")
+  message(FATAL_ERROR "npm failed (${status}); is there a network?")
 endif()
 file(WRITE ${stamp} ${lock})
