@@ -11,8 +11,7 @@ constinit const Family kQwen2 = {.model_type = "qwen2",
                                  .default_head_dim = 0,
                                  .default_kv_heads = 0,
                                  .read = [](const JsonObject& object, ModelConfig& config) {
-                                   // Published code does not look at attention_bias.
-                                   object.boolean("attention_bias", true);
+                                   // Not attention_bias: published code does not look at it.
                                    refuse_bias(object, "mlp_bias");
                                    read_window_of_layers(object, config);
                                  }};
