@@ -1,6 +1,7 @@
 // A Hugging Face `tokenizer.json`, read once, giving exactly the ids of Hugging Face's
-// `tokenizers`: added tokens, NFC, the pre-tokenizer's regex, byte-level BPE, post-processor. And
-// the way back: the text of ids, and where in a text each id comes from.
+// `tokenizers`: added tokens, normalizer, pre-tokenizer, BPE of bytes (Qwen, Llama 3) or of
+// characters (Llama 2, Mistral), post-processor. And the way back: the text of ids, and where in a
+// text each id comes from.
 //
 // Thread contract: a Tokenizer is immutable after load(); any number of threads may call it at
 // once.
@@ -71,7 +72,8 @@ class Tokenizer {
   /// text is read, and a larger one only if it does not have that many ids which are the text's
   /// whatever follows the window. (So a single word of a megabyte, of which no id is known before
   /// its end, is read to its end. And so is everything if white space around added tokens belongs
-  /// to them, or if the pre-tokenizer does not cut the text into pieces by a pattern.)
+  /// to them, if a normalizer replaces several characters at once, or if the text is cut neither by
+  /// a pattern nor at marks for spaces.)
   Encoded encode_up_to(std::string_view utf8, size_t ids_max,
                        const EncodeOptions& options = {}) const;
 
@@ -79,7 +81,8 @@ class Tokenizer {
   /// encode(); `first_window` has no meaning here.
   ///
   /// Ranges are whole characters: of tokens that split a character each has all of it, and the
-  /// space that a pre-tokenizer puts before a text belongs to the character behind it. The range of
+  /// space or mark that is put before a text belongs to the character behind it. What replaces a
+  /// text has all of it. The range of
   /// a character that NFC composed has its accents. (Hugging Face's has the first character alone.)
   /// Where NFC also moves marks past each other, they are matched up in order. An invalid byte
   /// sequence is the range of its U+FFFD. An added token has the white space that it swallows.
@@ -93,8 +96,9 @@ class Tokenizer {
                                                     const EncodeOptions& options = {}) const;
 
   /// The text of `ids`: their bytes, put together, with U+FFFD for what is invalid UTF-8 then; an
-  /// id without an entry stands for nothing. The same as Hugging Face's `decode` with the
-  /// byte-level decoder, which is applied whatever `decoder` the file asks for.
+  /// id without an entry stands for nothing. The same as Hugging Face's `decode`: of a byte-level
+  /// vocabulary with the byte-level decoder, whatever `decoder` the file asks for; of another one
+  /// with the file's (decoder.h), which may take away a space at the beginning.
   /// `skip_special_tokens` leaves out the ids that is_special() says.
   std::string decode(std::span<const uint32_t> ids, bool skip_special_tokens) const;
 
@@ -103,7 +107,7 @@ class Tokenizer {
   ///   encode(beginning + more) == ids + encode(rest + more),
   /// without special tokens and without matching added tokens on both sides.
   struct Beginning {
-    std::vector<uint32_t> ids;  // none if the pre-tokenizer does not allow such a proof
+    std::vector<uint32_t> ids;  // none if the tokenizer does not allow such a proof
     std::string rest;
   };
   Beginning encode_beginning(std::string_view utf8) const;
@@ -120,8 +124,8 @@ class Tokenizer {
   /// the tokenizer.
   std::optional<std::string_view> token_content(uint32_t id) const;
 
-  /// The bytes that an id stands for in decode(), often no valid UTF-8 by themselves; none if it
-  /// has no entry.
+  /// The bytes that an id stands for in decode() amid others, often no valid UTF-8 by themselves;
+  /// none if it has no entry.
   std::string token_bytes(uint32_t id) const;
 
   /// Whether an id is an added token that the file marks as `special`.

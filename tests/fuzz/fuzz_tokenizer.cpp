@@ -1,8 +1,8 @@
 // Fuzzes the tokenizer: the first byte chooses what the rest is.
-//   even: text for the mini model's tokenizer, checked against slower ways to the same ids, and
-//   with its offsets; and ids to decode;
-//   odd:  a piece of a tokenizer.json, which the loader must read or refuse with
-//   std::runtime_error.
+//   even: text for the mini model's tokenizer and for ones like Llama 2's, checked against slower
+//   ways to the same ids, and with its offsets; and ids to decode;
+//   odd:  a piece of a tokenizer.json, byte-level or like Llama 2's, which the loader must read or
+//   refuse with std::runtime_error.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -177,6 +177,83 @@ std::string json_string(std::string_view bytes) {
   return out + "\"";
 }
 
+/// Like Llama 2's: characters, a few of them with an entry, and bytes.
+std::string character_vocabulary() {
+  std::string entries =
+      R"("<unk>": 0, "<s>": 1, "a": 2, "b": 3, "e": 4, "\u2581": 5, "\u6f22": 6, "ab": 7,
+    "\u2581a": 8, "\u2581\u2581": 9, "\u2581ab": 10, "abc": 11, "c": 12, "b\u2581": 13)";
+  for (int byte = 0; byte < 256; ++byte) {
+    char entry[24];
+    std::snprintf(entry, sizeof entry, ", \"<0x%02X>\": %d", static_cast<unsigned>(byte),
+                  14 + byte);
+    entries += entry;
+  }
+  return "{" + entries + "}";
+}
+
+/// A tokenizer.json of that kind with `fragment` in place of one component.
+std::string character_file_with(uint8_t option, std::string_view fragment) {
+  static const std::string vocabulary = character_vocabulary();
+  std::array<std::string, 6> parts = {
+      R"([{"content": "<s>", "id": 1, "normalized": true}])",
+      R"({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]})",
+      "null",
+      R"({"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"},
+        "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})",
+      R"(["a b", "\u2581 a", "\u2581 \u2581", "\u2581 ab", "ab c"])",
+      vocabulary};
+  if (option < parts.size()) parts[option] = fragment;
+  return R"({"version": "1.0", "added_tokens": )" + parts[0] + R"(, "normalizer": )" + parts[1] +
+         R"(, "pre_tokenizer": )" + parts[2] + R"(, "decoder": )" + parts[3] +
+         R"(, "model": {"type": "BPE", "byte_fallback": true, "fuse_unk": true, "unk_token": "<unk>",
+         "merges": )" +
+         parts[4] + R"(, "vocab": )" + parts[5] + "}}";
+}
+
+/// Of tokenizers that cut texts at marks, that take them as one word, because a merge reaches over
+/// marks, and that mark them themselves.
+void check_characters(std::string_view text) {
+  static const Tokenizer words = Tokenizer::parse(character_file_with(255, ""), "words.json");
+  static const Tokenizer word = Tokenizer::parse(
+      character_file_with(
+          4, R"(["a b", "\u2581 a", "\u2581 \u2581", "\u2581 ab", "ab c", "b \u2581"])"),
+      "word.json");
+  static const Tokenizer marked = Tokenizer::parse(
+      character_file_with(
+          2, R"({"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first"})"),
+      "marked.json");
+  for (const Tokenizer* tokenizer : {&words, &word, &marked}) {
+    const Ids ids = tokenizer->encode(text, kUnmatched);
+    check_offsets(*tokenizer, text, kMatched);
+    check_offsets(*tokenizer, text, kUnmatched);
+    for (const size_t limit : {size_t{0}, ids.size() / 2, ids.size()}) {
+      const auto cut = tokenizer->encode_up_to(
+          text, limit,
+          {.add_special_tokens = false, .match_added_tokens = false, .first_window = 1});
+      require(std::equal(cut.ids.begin(), cut.ids.end(), ids.begin()) &&
+                  cut.ids.size() == std::min(limit, ids.size()),
+              "what is cut has the first ids");
+    }
+    const auto [shared, rest] = tokenizer->encode_beginning(text);
+    Ids whole = shared;
+    const Ids behind = tokenizer->encode(rest, kUnmatched);
+    whole.insert(whole.end(), behind.begin(), behind.end());
+    require(whole == ids, "a beginning and its rest have the ids of the whole");
+    require(is_valid_utf8(tokenizer->decode(ids, false)), "decoded text is valid UTF-8");
+  }
+  const std::string decoded = words.decode(words.encode(text, kUnmatched), false);
+  std::string expected = replace_invalid_utf8(text), marks;
+  for (size_t at = 0; at < expected.size();) {
+    const size_t length = decode_utf8(expected, at).length;
+    const std::string_view character = std::string_view(expected).substr(at, length);
+    marks += character == "\u2581" ? " " : character;
+    at += length;
+  }
+  require(decoded == marks, "decoded text is the text, marks being spaces");
+}
+
 /// A tokenizer.json with `fragment` in place of one component.
 std::string file_with(uint8_t option, std::string_view fragment) {
   static const std::string vocabulary = byte_vocabulary();
@@ -199,8 +276,10 @@ std::string file_with(uint8_t option, std::string_view fragment) {
          R"(, "model": {"type": "BPE", "merges": )" + parts[4] + R"(, "vocab": )" + parts[5] + "}}";
 }
 
-void check_loader(uint8_t option, std::string_view fragment) {
-  const std::string bytes = option == 255 ? std::string(fragment) : file_with(option, fragment);
+void check_loader(bool characters, uint8_t option, std::string_view fragment) {
+  const std::string bytes = option == 255 ? std::string(fragment)
+                            : characters  ? character_file_with(option % 6, fragment)
+                                          : file_with(option, fragment);
   try {
     const Tokenizer tokenizer = Tokenizer::parse(bytes, "fuzz.json");
     const std::string text = "abcab e\xCC\x81 <x> 12\n\xE6\xBC\xA2!";
@@ -225,8 +304,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] % 2 == 0) {
     check_text(rest);
+    check_characters(rest);
   } else {
-    check_loader(data[1], rest.substr(1));
+    check_loader(data[0] % 4 == 3, data[1], rest.substr(1));
   }
   return 0;
 }
