@@ -196,10 +196,11 @@ class SafetensorsTest(GgufTest):
         folder = self.folder / "only"
         folder.mkdir()
         path = self.convert(folder / "mini.Q8_0.gguf", "Q8_0")
-        with self.start(model=str(folder)) as server:
-            models = server.get("/v1/models").json()["data"]
-            self.assertEqual([model["id"] for model in models], ["mini.Q8_0"])
-            by_server = server.embed(self.texts[:3])
+        server = self.start(model=str(folder))
+        models = server.get("/v1/models").json()["data"]
+        self.assertEqual([model["id"] for model in models], ["mini.Q8_0"])
+        by_server = server.embed(self.texts[:3])
+        server.stop()
         np.testing.assert_allclose(by_server, embeddings_of(path, self.texts[:3]), atol=1e-5)
         self.convert(folder / "mini.F32.gguf", "F32")
         done = run_espalier("inspect", "--model", folder)
