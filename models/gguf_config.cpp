@@ -29,6 +29,7 @@ constexpr double kMaxTheta = 1e12;
 constexpr std::string_view kArchitectureKey = "general.architecture";
 constexpr std::string_view kTokenEmbeddings = "token_embd.weight";
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
+constexpr std::string_view kClassifier = "cls.output.weight";
 
 const TensorView* find_tensor(const GgufFile& file, std::string_view name) {
   const auto found = file.tensors().find(std::string(name));
@@ -48,6 +49,13 @@ std::string read_architecture(const GgufMetadata& metadata) {
                                         "' is not supported; supported: llama, qwen2, qwen3");
   }
   return std::string(*found);
+}
+
+/// As config.json names the class of a model with a classification head.
+std::string classifier_class(const std::string& architecture) {
+  std::string name = architecture + "ForSequenceClassification";
+  name[0] = static_cast<char>(name[0] - 'a' + 'A');
+  return name;
 }
 
 /// Files that are not one whole model.
@@ -229,19 +237,67 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   config.qkv_bias = architecture == "qwen2" || has_tensor(file, "blk.0.attn_q.bias");
   config.output_bias = has_tensor(file, "blk.0.attn_output.bias");
   config.mlp_bias = has_tensor(file, "blk.0.ffn_down.bias");
+  if (has_tensor(file, std::string(kClassifier))) {
+    config.architecture = classifier_class(architecture);
+  }
   return config;
 }
 
 EmbeddingConfig read_gguf_embedding_config(const GgufFile& file) {
+  enum PoolingType : uint64_t { kNone, kMean, kFirst, kLast, kRank };  // llama.cpp's numbers
   const GgufMetadata& metadata = file.metadata();
   const std::string key = read_architecture(metadata) + ".pooling_type";
-  constexpr size_t kLastToken = 3, kRank = 4;
-  const size_t pooling = metadata.unsigned_integer(key).value_or(kLastToken);
-  if (pooling != kLastToken && pooling != kRank) {
-    metadata.fail(key, std::to_string(pooling) +
-                           " is not supported; supported: 3, the last token, and 4, rank");
+  EmbeddingConfig config;
+  const uint64_t pooling = metadata.unsigned_integer(key).value_or(kNone);
+  switch (pooling) {
+    case kNone:
+    case kRank:
+      return config;
+    case kMean:
+      config.pooling = Pooling::kMean;
+      break;
+    case kFirst:
+      config.pooling = Pooling::kFirstToken;
+      break;
+    case kLast:
+      config.pooling = Pooling::kLastToken;
+      break;
+    default:
+      metadata.fail(key, std::to_string(pooling) +
+                             " is not supported; supported: 0 (none), 1 (mean), 2 (first), 3 "
+                             "(last) and 4 (rank)");
   }
-  return {};
+  config.has_pooling_module = true;
+  return config;
+}
+
+RerankConfig read_gguf_rerank_config(const GgufFile& file) {
+  RerankConfig config;
+  const TensorView* const head = find_tensor(file, kClassifier);
+  if (head == nullptr) return config;
+  config.labels = head->shape.size() == 2 ? head->shape[0] : 1;
+  if (config.labels != 1 && config.labels != 2) {
+    throw std::runtime_error(file.path().string() + ": " + std::string(kClassifier) + ": " +
+                             std::to_string(config.labels) +
+                             " labels are not supported; a reranker has one or two");
+  }
+  (void)relevant_label_is_first(file);  // whether the labels can be told apart
+  return config;
+}
+
+bool relevant_label_is_first(const GgufFile& file) {
+  const GgufMetadata& metadata = file.metadata();
+  const auto architecture = metadata.text(kArchitectureKey).value_or("");
+  const std::string key = std::string(architecture) + ".classifier.output_labels";
+  const auto labels = metadata.texts(key);
+  if (!labels || labels->size() != 2) return false;
+  if ((*labels)[0] == "yes" && (*labels)[1] == "no") return true;
+  if (((*labels)[0] == "no" && (*labels)[1] == "yes") || (*labels)[0].starts_with("LABEL_")) {
+    return false;
+  }
+  metadata.fail(key,
+                "does not say which label is relevance; supported: [\"yes\", \"no\"], "
+                "[\"no\", \"yes\"]");
 }
 
 }  // namespace espalier::models

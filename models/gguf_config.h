@@ -12,6 +12,7 @@
 #include "engine/gguf_file.h"
 #include "models/embedding_config.h"
 #include "models/model_config.h"
+#include "models/rerank_config.h"
 
 namespace espalier::models {
 
@@ -22,5 +23,12 @@ ModelConfig read_gguf_config(const engine::GgufFile& file);
 
 /// The pooling; a GGUF file has no prompts, and its embeddings are normalised.
 EmbeddingConfig read_gguf_embedding_config(const engine::GgufFile& file);
+
+/// The labels of `cls.output`.
+RerankConfig read_gguf_rerank_config(const engine::GgufFile& file);
+
+/// Whether the first of two rows of `cls.output` is the relevant one, as the labels ["yes", "no"]
+/// of converted Qwen3-Rerankers say; Hugging Face's order is the other one.
+bool relevant_label_is_first(const engine::GgufFile& file);
 
 }  // namespace espalier::models

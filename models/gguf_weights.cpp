@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "models/gguf_config.h"
 
 namespace espalier::models {
 namespace {
@@ -58,6 +61,12 @@ std::string hugging_face_name(const std::string& published) {
   return prefix + std::string(name) + published.substr(dot);
 }
 
+/// Files leave out leading dimensions of 1.
+bool same_shape(std::span<const size_t> found, std::span<const size_t> expected) {
+  while (expected.size() > found.size() && expected.front() == 1) expected = expected.subspan(1);
+  return std::ranges::equal(found, expected);
+}
+
 std::string shape_text(const std::vector<size_t>& shape) {
   std::string text = "[";
   for (const size_t extent : shape) {
@@ -66,20 +75,28 @@ std::string shape_text(const std::vector<size_t>& shape) {
   return text + "]";
 }
 
-/// Of each head of d rows, those of pairs (2i, 2i + 1) go to i and i + d/2: as Hugging Face has
-/// them. Rows are whole blocks, so their bytes move as they are.
-WeightTensor with_heads_in_halves(const TensorView& tensor, size_t heads) {
-  const size_t rows = tensor.shape[0], half = rows / heads / 2;
-  const size_t row_bytes = tensor.data.size() / rows;
+/// A copy of `tensor` whose row r is in the place `place(r)`.
+template <typename Place>
+WeightTensor with_rows_moved(const TensorView& tensor, const Place& place) {
+  const size_t rows = tensor.shape[0], row_bytes = tensor.data.size() / rows;
   const auto bytes = std::make_shared<std::vector<std::byte>>(tensor.data.size());
   for (size_t row = 0; row < rows; ++row) {
-    const size_t head = row / (2 * half), within = row % (2 * half);
-    const size_t to = head * 2 * half + within % 2 * half + within / 2;
-    std::memcpy(bytes->data() + to * row_bytes, tensor.data.data() + row * row_bytes, row_bytes);
+    std::memcpy(bytes->data() + place(row) * row_bytes, tensor.data.data() + row * row_bytes,
+                row_bytes);
   }
   WeightTensor owned{tensor, bytes};
   owned.view.data = *bytes;
   return owned;
+}
+
+/// Of each head of d rows, those of pairs (2i, 2i + 1) go to i and i + d/2: as Hugging Face has
+/// them. Rows are whole blocks, so their bytes move as they are.
+WeightTensor with_heads_in_halves(const TensorView& tensor, size_t heads) {
+  const size_t half = tensor.shape[0] / heads / 2;
+  return with_rows_moved(tensor, [&](size_t row) {
+    const size_t within = row % (2 * half);
+    return row - within + within % 2 * half + within / 2;
+  });
 }
 
 }  // namespace
@@ -100,6 +117,7 @@ GgufWeights::GgufWeights(GgufFile file) : file_(std::move(file)) {
   for (const auto& [name, tensor] : file_.tensors()) add(name);
   for (const auto& [name, type] : file_.other_types()) add(name);
 
+  relevant_label_is_first_ = relevant_label_is_first(file_);
   const engine::GgufMetadata& metadata = file_.metadata();
   interleaved_ = metadata.text("general.architecture") == "llama";
   if (interleaved_) {
@@ -125,7 +143,7 @@ const TensorView& GgufWeights::view(const ExpectedTensor& expected) const {
         ", which is not supported; take a file of F32, F16, BF16, Q8_0, Q6_K, Q5_K_M, Q4_K_M or "
         "another without i-quants");
   }
-  if (tensor->shape != expected.shape) {
+  if (!same_shape(tensor->shape, expected.shape)) {
     throw std::runtime_error(describe(expected.name) + ": expected shape " +
                              shape_text(expected.shape) + ", found " + shape_text(tensor->shape));
   }
@@ -142,8 +160,16 @@ size_t GgufWeights::interleaved_heads(const std::string& name) const {
 
 WeightTensor GgufWeights::tensor(const ExpectedTensor& expected) const {
   const TensorView& tensor = view(expected);
+  if (tensor.data.empty()) return {tensor, nullptr};
+  if (relevant_label_is_first_ && expected.name.starts_with("score.") && tensor.shape[0] == 2) {
+    return with_rows_moved(tensor, [](size_t row) { return 1 - row; });
+  }
   const size_t heads = interleaved_heads(expected.name);
-  if (heads == 0 || tensor.data.empty()) return {tensor, nullptr};
+  if (heads == 0) {
+    WeightTensor mapped{tensor, nullptr};
+    mapped.view.shape = expected.shape;  // files leave out dimensions of 1
+    return mapped;
+  }
   if (tensor.shape[0] % (2 * heads) != 0) {
     throw std::runtime_error(describe(expected.name) + ": has " + std::to_string(tensor.shape[0]) +
                              " rows for " + std::to_string(heads) + " heads");

@@ -20,8 +20,8 @@ class GgufWeights final : public WeightSource {
   bool contains(const std::string& name) const override { return published_.contains(name); }
   void check(const ExpectedTensor& expected) const override { (void)view(expected); }
 
-  /// In the map; but the queries' and keys' rows of a `llama` file, which stand in another order,
-  /// are copied into Hugging Face's.
+  /// In the map; but rows that stand in another order than Hugging Face's are copied into that one:
+  /// queries and keys of a `llama` file, and a classifier whose first label is the relevant one.
   WeightTensor tensor(const ExpectedTensor& expected) const override;
 
   std::vector<std::string> names() const override;
@@ -40,6 +40,7 @@ class GgufWeights final : public WeightSource {
   // Where rotary embedding turns neighbouring rows (llama) rather than a head's halves.
   bool interleaved_ = false;
   size_t query_heads_ = 0, kv_heads_ = 0;
+  bool relevant_label_is_first_ = false;
 };
 
 }  // namespace espalier::models

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "models/gguf_config.h"
 #include "models/json_file.h"
 #include "models/sentence_modules.h"
 
@@ -103,7 +104,9 @@ void read_classifier(const Path& file, RerankConfig& config) {
 
 }  // namespace
 
-RerankConfig read_rerank_config(const Path& folder) {
+RerankConfig read_rerank_config(const Path& model) {
+  if (is_gguf(model)) return read_gguf_rerank_config(engine::GgufFile::open(model));
+  const Path& folder = model;
   constexpr char kUsualFolder[] = "1_LogitScore";
   RerankConfig config;
   if (has_file(folder, "config.json")) read_classifier(folder / "config.json", config);

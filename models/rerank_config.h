@@ -35,6 +35,7 @@ struct RerankConfig {
   }
 };
 
-RerankConfig read_rerank_config(const std::filesystem::path& folder);
+/// `model`: a folder, or a GGUF file.
+RerankConfig read_rerank_config(const std::filesystem::path& model);
 
 }  // namespace espalier::models
