@@ -83,6 +83,10 @@ void read_sizes(const GgufFile& file, GgufKeys& keys, ModelConfig& config) {
                                           " is not a multiple of attention.head_count_kv, " +
                                           std::to_string(config.kv_heads));
   }
+  if (!keys.has("attention.key_length") && config.hidden_size % config.query_heads != 0) {
+    keys.fail("attention.key_length",
+              "is missing, and embedding_length is not a multiple of attention.head_count");
+  }
   config.head_dim = keys.size("attention.key_length", kMaxHeadDim,
                               std::max(config.hidden_size / config.query_heads, size_t{1}));
   if (config.head_dim % 2 != 0) {
