@@ -101,6 +101,7 @@ void read_sizes(const GgufFile& file, GgufKeys& keys, ModelConfig& config) {
   }
   const TensorView* const table = find_tensor(file, kTokenEmbeddings);
   if (table != nullptr && table->shape.size() == 2) config.vocab_size = table->shape[0];
+  if (table != nullptr) config.table_bytes = table->data.size();
   if (config.vocab_size < 1 || config.vocab_size > kMaxVocabulary) {
     throw std::runtime_error(file.path().string() + ": " + std::string(kTokenEmbeddings) +
                              ": is missing, or not a table of token embeddings that can be read");

@@ -134,7 +134,8 @@ float Model::token_logit(std::span<const float> hidden, uint32_t id) const {
 MemoryEstimate estimate_memory(const ModelConfig& config, const engine::GemmBackend& gemm,
                                size_t rows, size_t interlude_rows) {
   const bool half = config.torch_dtype == "bfloat16" || config.torch_dtype == "float16";
-  const size_t table = config.vocab_size * config.hidden_size * (half ? 2 : sizeof(float));
+  const size_t table = config.table_bytes.value_or(config.vocab_size * config.hidden_size *
+                                                   (half ? 2 : sizeof(float)));
   return {.packed_weights = packed_weight_bytes(config, gemm),
           .mapped_weights = config.tied_embeddings ? table : 2 * table,
           .workspace = workspace_bytes(config, gemm, rows, rows) +

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "engine/activation_function.h"
@@ -26,7 +27,8 @@ struct ModelConfig {
   size_t query_heads = 0;
   size_t kv_heads = 0;
   size_t head_dim = 0;
-  size_t vocab_size = 0;  // rows of the embedding table that config.json promises
+  size_t vocab_size = 0;              // rows of the embedding table that config.json promises
+  std::optional<size_t> table_bytes;  // of the embedding table in its file, where that is known
   float rms_norm_eps = 1e-6F;
   bool tied_embeddings = false;
 

@@ -64,7 +64,8 @@ CLI::App* OptionTable::subcommand(Command command, const std::string& name,
   list(sub, "model", o_.models,
        "Model: ORG/NAME[@REVISION] on Hugging Face, fetched once and kept in the cache that its "
        "tools share (ORG/NAME:Q8_0 for one of its GGUF files), a GGUF file, or a folder with "
-       "config.json, tokenizer.json and model.safetensors; NAME=MODEL gives it a name; serve takes several; "
+       "config.json, tokenizer.json and model.safetensors; NAME=MODEL gives it a name; serve takes "
+       "several; "
        "without it, the bundled espalier-mini");
   option(sub, "log-level", o_.log_level,
          "Least severe messages on stderr: debug, info, warn, error")

@@ -149,6 +149,7 @@ TEST_F(GgufModel, TheMetadataIsAConfig) {
   EXPECT_EQ(read.kv_heads, 1U);
   EXPECT_EQ(read.head_dim, 4U);
   EXPECT_EQ(read.vocab_size, kVocabulary);
+  EXPECT_EQ(read.table_bytes, kVocabulary * kHidden * sizeof(float));
   EXPECT_EQ(read.max_positions, 64U);
   EXPECT_EQ(read.rope_theta, 10000.0);
   EXPECT_FLOAT_EQ(read.rms_norm_eps, 1e-5F);
