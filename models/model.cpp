@@ -10,6 +10,7 @@
 #include "models/gguf_config.h"
 #include "models/gguf_weights.h"
 #include "models/heads.h"
+#include "models/lora.h"
 #include "models/weight_files.h"
 
 namespace espalier::models {
@@ -46,7 +47,8 @@ struct Model::Impl {
 
 Model Model::load(const std::filesystem::path& folder,
                   std::shared_ptr<const engine::GemmBackend> gemm,
-                  std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress) {
+                  std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress,
+                  const std::vector<std::filesystem::path>& lora_adapters) {
   const ModelConfig config = read_model_config(folder);
   EmbeddingConfig embedding = read_embedding_config(folder);
   RerankConfig rerank = read_rerank_config(folder);
@@ -54,6 +56,7 @@ Model Model::load(const std::filesystem::path& folder,
   std::vector<DenseLayer> dense;
   for (const DenseConfig& module : embedding.dense) dense.push_back(DenseLayer::load(module));
   std::unique_ptr<const WeightSource> source = open_weights(folder);
+  if (!lora_adapters.empty()) source = LoraWeights::open(std::move(source), lora_adapters);
   check_tensors(config, *source);
 
   const ExpectedTensor head_name = head_tensor(config, *source);

@@ -39,12 +39,14 @@ struct MemoryEstimate {
 
 class Model {
  public:
-  /// Loads `folder`, or a GGUF file, packing one tensor at a time. Throws std::runtime_error with the file, the key
-  /// and the reason for whatever is missing, malformed, misshapen, or would change results and is
-  /// not supported.
+  /// Loads `folder`, or a GGUF file, packing one tensor at a time. Throws std::runtime_error with
+  /// the file, the key and the reason for whatever is missing, malformed, misshapen, or would
+  /// change results and is not supported. `lora_adapters` (folders, see lora.h) are added to its
+  /// weights.
   static Model load(const std::filesystem::path& folder,
                     std::shared_ptr<const engine::GemmBackend> gemm,
-                    std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress);
+                    std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress,
+                    const std::vector<std::filesystem::path>& lora_adapters = {});
 
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;

@@ -2,6 +2,8 @@
 
 #include <iostream>
 
+#include "models/lora.h"
+#include "models/lora_config.h"
 #include "models/model.h"
 #include "server/commands/commands.h"
 #include "server/commands/gemm_choice.h"
@@ -9,6 +11,7 @@
 #include "server/commands/memory_prediction.h"
 #include "server/commands/model_files.h"
 #include "server/commands/model_limits.h"
+#include "server/commands/model_options.h"
 #include "server/commands/model_tokenizer.h"
 #include "server/commands/progress_line.h"
 #include "text/tokenizer.h"
@@ -90,6 +93,13 @@ int inspect(const Options& options) {
   row("weights", fmt::format("published as {}, computed in {}",
                              config.torch_dtype.empty() ? "unknown type" : config.torch_dtype,
                              name_of(gemm->format())));
+  const std::vector<ModelOptions> own = model_options(options, {files.name});
+  for (const std::string& adapter : own.front().lora_adapters) {
+    const auto lora_folder = models::find_adapter(folder, adapter);
+    const auto lora = models::read_lora_config(lora_folder);
+    row("LoRA", fmt::format("{}, rank {}, alpha {}{}", lora_folder.string(), lora.rank, lora.alpha,
+                            lora.rslora ? ", rank-stabilised" : ""));
+  }
   row("pooling",
       fmt::format("last token, {}{}", embedding.normalize ? "L2-normalised" : "not normalised",
                   embedding.from_sentence_transformers

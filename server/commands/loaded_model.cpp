@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "models/lora.h"
 #include "models/pass_flops.h"
 #include "server/commands/model_tokenizer.h"
 #include "server/commands/progress_line.h"
@@ -17,18 +18,25 @@ namespace {
 
 std::unique_ptr<models::Model> load_model(const std::filesystem::path& folder,
                                           std::shared_ptr<const engine::GemmBackend> gemm,
-                                          std::shared_ptr<engine::ThreadPool> pool) {
+                                          std::shared_ptr<engine::ThreadPool> pool,
+                                          const std::vector<std::string>& adapters) {
   ProgressLine progress;
+  const auto show = [&](size_t done, size_t total) {
+    progress.update([&] {
+      return fmt::format(
+          "loading {}: {:.0f} % ({} of {})", folder.string(),
+          100.0 * static_cast<double>(done) / static_cast<double>(std::max<size_t>(total, 1)),
+          byte_text(done), byte_text(total));
+    });
+  };
+  std::vector<std::filesystem::path> folders;
+  for (const std::string& adapter : adapters) {
+    folders.push_back(models::find_adapter(folder, adapter));
+  }
   auto model = std::make_unique<models::Model>(
-      models::Model::load(folder, std::move(gemm), std::move(pool), [&](size_t done, size_t total) {
-        progress.update([&] {
-          return fmt::format(
-              "loading {}: {:.0f} % ({} of {})", folder.string(),
-              100.0 * static_cast<double>(done) / static_cast<double>(std::max<size_t>(total, 1)),
-              byte_text(done), byte_text(total));
-        });
-      }));
+      models::Model::load(folder, std::move(gemm), std::move(pool), show, folders));
   spdlog::info("loaded {} in {:.2f} s", folder.string(), progress.seconds());
+  for (const auto& adapter : folders) spdlog::info("with LoRA adapter {}", adapter.string());
   return model;
 }
 
@@ -66,7 +74,7 @@ LoadedModel::LoadedModel(const ModelFiles& files, ModelOptions own, const Option
       own_(std::move(own)),
       gemm_(std::move(gemm)),
       tokenizer_(std::make_unique<const text::Tokenizer>(load_tokenizer(files.folder))),
-      model_(load_model(files.folder, gemm_, std::move(pool))),
+      model_(load_model(files.folder, gemm_, std::move(pool), own_.lora_adapters)),
       rows_(row_budget(options, model_->config(), *gemm_)),
       input_tokens_max_(commands::input_tokens_max(options, model_->config())) {
   model_->reserve(rows_.reserved, rows_.interlude);

@@ -77,8 +77,10 @@ std::vector<std::string> value_by_model(const std::string& option,
 std::vector<ModelOptions> model_options(const Options& options,
                                         const std::vector<std::string>& names) {
   const auto prompts = value_by_model("default-prompt-name", options.default_prompt_names, names);
+  const auto adapters = values_by_model("lora", options.lora_adapters, names);
   std::vector<ModelOptions> models(names.size());
   for (size_t model = 0; model < names.size(); ++model) {
+    models[model].lora_adapters = adapters[model];
     models[model].default_prompt_name = prompts[model];
   }
   return models;

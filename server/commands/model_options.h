@@ -13,7 +13,8 @@ namespace espalier::commands {
 
 /// Plain data: what the options that concern one model are set to.
 struct ModelOptions {
-  std::string default_prompt_name;  // empty: the model's own
+  std::string default_prompt_name;         // empty: the model's own
+  std::vector<std::string> lora_adapters;  // folders, or names of adapters that the model brings
 };
 
 /// The options of each of the models called `names`, in that order. Throws std::runtime_error as

@@ -141,6 +141,10 @@ void OptionTable::add_engine_options(CLI::App* sub) {
          "MiB that a batch's activations take at most: fewer rows than --max-batch-tokens if they "
          "need more; an input that is longer still runs, alone. 0: no such limit")
       ->check(CLI::Range(size_t{0}, size_t{1} << 20U));
+  per_model(
+      sub, "lora", o_.lora_adapters,
+      "Folder of a LoRA adapter as PEFT saves it, added to the model's weights at load, or the "
+      "name of one that the model brings in adapters/; several are added up");
   option(sub, "memory-check", o_.memory_check,
          "What happens when the memory that the models will need is more than the control group or "
          "the machine has: on (they are not loaded), warn, off")

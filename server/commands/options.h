@@ -36,6 +36,7 @@ struct Options {
   std::string dedup = "trie";
   std::string log_level = "info";
   std::string log_format = "text";
+  std::vector<std::string> lora_adapters;  // [NAME=]FOLDER, see model_options.h
   std::string memory_check = "on";
   size_t threads = 0;  // 0: the CPUs that the process may use
   size_t max_batch_tokens = 4096;

@@ -70,6 +70,10 @@ std::vector<Case> load_cases() {
   const auto pool = std::make_shared<engine::ThreadPool>(2);
   for (const auto& folder : std::filesystem::directory_iterator(ESPALIER_NUMPY_CASES)) {
     const auto json = nlohmann::json::parse(read_file(folder.path() / "sequences.json"));
+    std::vector<Path> adapters;
+    for (const auto& name : json.value("lora_adapters", std::vector<std::string>{})) {
+      adapters.push_back(folder.path() / name);
+    }
     for (const reference::NamedBackend& backend : reference::offered_backends()) {
       cases.push_back({.name = folder.path().filename().string() + ", " + backend.name,
                        .backend = backend,
@@ -77,7 +81,7 @@ std::vector<Case> load_cases() {
                        .logit_ids = json["logit_ids"].get<std::vector<uint32_t>>(),
                        .hidden = read_doubles(folder.path() / "hidden.f64"),
                        .logits = read_doubles(folder.path() / "logits.f64"),
-                       .model = Model::load(folder.path(), backend.gemm, pool, {})});
+                       .model = Model::load(folder.path(), backend.gemm, pool, {}, adapters)});
     }
   }
   return cases;

@@ -345,7 +345,11 @@ def make_sequences(vocabulary, rng):
 def write_model(folder, m, rng):
     folder.mkdir(parents=True, exist_ok=True)
     write_config(folder, m)
-    weights = write_weights(folder, m, make_weights(m, rng))
+    write_results(folder, m, write_weights(folder, m, make_weights(m, rng)), rng)
+
+
+def write_results(folder, m, weights, rng):
+    """What the model computes with these weights, as numbers beside it."""
     sequences = make_sequences(m["vocabulary"], rng)
     states = [forward(ids, weights, m) for ids in sequences]
     head = weights["embed_tokens.weight"] if m["tied"] else weights.get("lm_head.weight")
