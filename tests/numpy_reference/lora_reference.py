@@ -17,7 +17,7 @@ CASES = {
     "lora_rank_4_f32": ("untied_sharded_f32", [
         dict(rank=4, alpha=8, modules=["self_attn.q_proj", "self_attn.v_proj"], dtype="F32")]),
     "lora_all_modules_rslora_bf16": ("head_dim_apart_bf16", [
-        dict(rank=8, alpha=16, rslora=True, modules=reference.QKV + reference.OUTPUT + reference.MLP, dtype="BF16")]),
+        dict(rank=8, alpha=1, rslora=True, modules=reference.QKV + reference.OUTPUT + reference.MLP, dtype="BF16")]),
     "lora_two_adapters_f16": ("one_kv_head_f16", [
         dict(rank=2, alpha=3, modules=["mlp.down_proj", "self_attn.k_proj"], dtype="F16"),
         dict(rank=5, alpha=5, modules=["mlp.down_proj", "mlp.gate_proj"], dtype="F32", prefix="")]),
