@@ -112,7 +112,7 @@ class Patience {
 };
 
 TEST(ModelTurns, NoModelIsPassedOverMoreOftenThanThereAreOthers) {
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
     Load load(seed, 2 + seed % 2);
     Patience batches(load.models()), interludes(load.models());
     for (size_t step = 0; step < kSteps; ++step) {

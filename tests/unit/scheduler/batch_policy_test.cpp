@@ -17,6 +17,7 @@ using testing::admit;
 using testing::choose;
 using ::testing::ElementsAre;
 using testing::first_tokens;
+using testing::for_model;
 using testing::from_client;
 using testing::last_tokens;
 using testing::no_bounds;
@@ -246,6 +247,64 @@ TEST(BatchPolicy, TheTurnThatLightClientsCostIsOwedAndGiven) {
   const Choice second = choose(*queue, rows(80));
   EXPECT_THAT(first_tokens(second.tickets), ElementsAre(1));
   EXPECT_FALSE(second.owes_turn);
+}
+
+TEST(BatchPolicy, TheTurnThatIsOwedIsTheModels) {
+  SchedulerLimits limits;
+  limits.batch_rows_max = 80;
+  const auto queue = queue_of(2, testing::kNoLimit, limits);
+  const auto bulk = admit(queue, from_client(0, submission_of({text(1, 79, {})}), 100));
+  const auto light = admit(queue, from_client(1, submission_of({text(2, 10, {})})));
+  const Choice first = choose(*queue, rows(80));
+  ASSERT_TRUE(first.owes_turn);
+  ASSERT_TRUE(queue->dispatch(first));
+  // Batches of another model neither take it nor give it.
+  const auto other = admit(queue, for_model(1, from_client(1, submission_of({text(9, 10, {})}))));
+  const auto next = admit(queue, from_client(2, submission_of({text(3, 10, {})})));
+  const Choice between = choose(*queue, rows(80));
+  EXPECT_EQ(between.model, 1U);
+  EXPECT_TRUE(queue->dispatch(between));
+  EXPECT_THAT(first_tokens(choose(*queue, rows(80)).tickets), ElementsAre(1));
+}
+
+TEST(BatchPolicy, ModelsGoRoundHoweverManyClientsTheyHave) {
+  const auto queue = queue_of(3);
+  std::vector<std::shared_ptr<RequestState>> requests;
+  for (uint32_t i = 0; i < 20; ++i)
+    requests.push_back(admit(queue, for_model(0, from_client(i, submission_of({{i}})))));
+  for (uint32_t i = 0; i < 3; ++i) {
+    for (size_t model : {2, 1})
+      requests.push_back(admit(queue, for_model(model, from_client(0, submission_of({{i}})))));
+  }
+  BatchRules one = no_bounds();
+  one.sequences_max = 1;
+  std::vector<size_t> models;
+  for (size_t i = 0; i < 11; ++i) {
+    const Choice choice = choose(*queue, one);
+    ASSERT_TRUE(queue->dispatch(choice));
+    models.push_back(choice.model);
+  }
+  EXPECT_THAT(models, ElementsAre(0, 2, 1, 0, 2, 1, 0, 2, 1, 0, 0));
+}
+
+TEST(BatchPolicy, InterludesOfAModelAreNotHeldAgainstItsBatches) {
+  const auto queue = queue_of(2);
+  std::vector<std::shared_ptr<RequestState>> requests;
+  for (size_t model : {0, 1}) {
+    requests.push_back(admit(queue, for_model(model, submission_of({text(1, 50, {})}))));
+    requests.push_back(admit(queue, for_model(model, submission_of({text(2, 60, {})}))));
+  }
+  BatchRules one = no_bounds();
+  one.sequences_max = 1;
+  ASSERT_TRUE(queue->dispatch(choose(*queue, one)));  // the first model's
+  requests.push_back(admit(queue, for_model(1, submission_of({{3}}))));
+  BatchRules interlude = one;
+  interlude.interlude = true;
+  interlude.ticket_tokens_max = 5;
+  const Choice within = choose(*queue, interlude);
+  ASSERT_EQ(within.model, 1U);
+  ASSERT_TRUE(queue->dispatch(within));
+  EXPECT_EQ(choose(*queue, one).model, 1U);
 }
 
 TEST(BatchPolicy, LightClientsTakeHalfOfTheSequencesAndOfTheFullRowsToo) {

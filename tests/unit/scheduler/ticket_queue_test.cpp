@@ -281,5 +281,20 @@ TEST(TicketQueue, SaysWhetherThereAreTickets) {
   EXPECT_FALSE(queue->has_tickets());
 }
 
+TEST(TicketQueue, DepthIsKnownByModel) {
+  const auto queue = queue_of(2);
+  const auto a = admit(queue, submission_of({{1, 2}, {3}}));
+  const auto b = admit(queue, testing::for_model(1, submission_of({{1, 2, 3, 4}})));
+  EXPECT_EQ(queue->depths()[0].tickets, 2U);
+  EXPECT_EQ(queue->depths()[0].tokens, 3U);
+  EXPECT_EQ(queue->depths()[1].tokens, 4U);
+  EXPECT_GT(queue->depths()[1].cost, queue->depths()[0].cost);
+  EXPECT_EQ(queue->depth().tokens, 7U);
+  a->fail(shutting_down_failure());
+  EXPECT_EQ(queue->depths()[0].tickets, 0U);
+  EXPECT_EQ(queue->depths()[0].cost, 0);
+  EXPECT_EQ(queue->depths()[1].tickets, 1U);
+}
+
 }  // namespace
 }  // namespace espalier::scheduler
