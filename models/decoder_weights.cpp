@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "models/rerank_head.h"
 
 namespace espalier::models {
 namespace {
@@ -186,9 +185,6 @@ void check_tensors(const ModelConfig& config, const WeightSource& source,
   // A tied model may bring a copy of its table as lm_head.weight; Hugging Face does not read it
   // either.
   known.insert(kHead);
-  if (config.architecture.ends_with("ForSequenceClassification")) {
-    known.insert({kClassifierWeight, kClassifierBias});
-  }
   const ExpectedTensor head = head_tensor(config, source);
   if (!head.name.empty()) source.check(head);
   for (const std::string& name : source.names()) {

@@ -7,6 +7,7 @@
 
 #include "models/gguf_config.h"
 #include "models/json_file.h"
+#include "models/rerank_config.h"
 #include "models/sentence_modules.h"
 
 namespace espalier::models {
@@ -168,6 +169,10 @@ EmbeddingConfig read_embedding_config(const Path& model) {
     const std::vector<SentenceModule> modules = read_sentence_modules(folder);
     // A transformer alone, or with a LogitScore behind it, is a reranker's.
     if (!modules.empty() && modules.front().kind != "LogitScore") read_modules(modules, config);
+    if (modules.empty() && !read_rerank_config(folder).says_so()) {
+      throw std::runtime_error((folder / "modules.json").string() +
+                               ": expected the modules Transformer and Pooling");
+    }
     config.from_sentence_transformers = true;
   }
   if (has_file(folder, "config_sentence_transformers.json")) {

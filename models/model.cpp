@@ -1,5 +1,6 @@
 #include "models/model.h"
 
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -57,14 +58,18 @@ Model Model::load(const std::filesystem::path& folder,
   for (const DenseConfig& module : embedding.dense) dense.push_back(DenseLayer::load(module));
   std::unique_ptr<const WeightSource> source = open_weights(folder);
   if (!lora_adapters.empty()) source = LoraWeights::open(std::move(source), lora_adapters);
-  check_tensors(config, *source);
+  std::set<std::string> head_tensors;
+  if (rerank.labels > 0) head_tensors = {kClassifierWeight, kClassifierBias};
+  check_tensors(config, *source, head_tensors);
 
   const ExpectedTensor head_name = head_tensor(config, *source);
   std::optional<WeightTensor> head;
   if (!head_name.name.empty()) head = source->tensor(head_name);
   std::optional<RerankHead> classifier;
   if (rerank.labels > 0) {
-    classifier = RerankHead::of_classifier(*source, rerank.labels, config.hidden_size);
+    const size_t relevant_label = rerank.labels == 2 && !rerank.first_label_is_relevant ? 1 : 0;
+    classifier =
+        RerankHead::of_classifier(*source, rerank.labels, relevant_label, config.hidden_size);
   }
 
   const size_t total = bytes_to_pack(config, *source);

@@ -1,6 +1,7 @@
 #include "models/rerank_config.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
@@ -46,20 +47,16 @@ bool is_classifier(const JsonObject& object) {
          architectures[0].get_ref<const std::string&>().ends_with(kSuffix);
 }
 
-/// The first of two labels must not be the one that means relevant: the second is taken as that.
-void check_label_names(const JsonObject& names) {
-  std::string first = names.text("0", "");
-  std::ranges::transform(first, first.begin(), [](char c) {
+/// Whether a label's name says that the document is relevant.
+bool means_relevant(std::string name) {
+  std::ranges::transform(name, name.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
-  for (const char* positive : {"yes", "true", "1", "relevant", "positive"}) {
-    if (first == positive) {
-      names.fail("0", "label 0 is taken as `not relevant`, but is called " + excerpt(first));
-    }
-  }
+  constexpr std::string_view kRelevant[] = {"yes", "true", "1", "relevant", "positive"};
+  return std::ranges::find(kRelevant, name) != std::end(kRelevant);
 }
 
-size_t read_labels(const JsonObject& object) {
+void read_labels(const JsonObject& object, RerankConfig& config) {
   constexpr size_t kPublishedDefault = 2;  // Hugging Face's, where a config says nothing
   const auto names = object.object("id2label");
   const size_t named = names ? object.at("id2label").size() : kPublishedDefault;
@@ -69,8 +66,8 @@ size_t read_labels(const JsonObject& object) {
     object.fail(key,
                 std::to_string(labels) + " labels are not supported; a reranker has one or two");
   }
-  if (names && labels == 2) check_label_names(*names);
-  return labels;
+  config.labels = labels;
+  config.first_label_is_relevant = labels == 2 && names && means_relevant(names->text("0", ""));
 }
 
 std::vector<std::string> read_classifier_tokens(const JsonObject& object) {
@@ -83,12 +80,11 @@ std::vector<std::string> read_classifier_tokens(const JsonObject& object) {
                 "expected [\"no\", \"yes\"] or one token, found " + excerpt(tokens));
   }
   // The rows that two labels would have, or their difference as one label: the same score.
-  for (const std::string& method : {object.text("method", "no_post_processing")}) {
-    if (method != "no_post_processing" && method != "from_2_way_softmax") {
-      object.fail("method", excerpt(method) +
-                                " is not supported; supported: from_2_way_softmax, "
-                                "no_post_processing");
-    }
+  const std::string method = object.text("method", "no_post_processing");
+  if (method != "no_post_processing" && method != "from_2_way_softmax") {
+    object.fail("method", excerpt(method) +
+                              " is not supported; supported: from_2_way_softmax, "
+                              "no_post_processing");
   }
   return tokens.get<std::vector<std::string>>();
 }
@@ -98,8 +94,7 @@ void read_classifier(const Path& file, RerankConfig& config) {
   const JsonObject object(root, file.string());
   config.classifier_tokens = read_classifier_tokens(object);
   // With such tokens the weights are still those of the language model.
-  if (config.classifier_tokens.empty() && is_classifier(object))
-    config.labels = read_labels(object);
+  if (config.classifier_tokens.empty() && is_classifier(object)) read_labels(object, config);
 }
 
 }  // namespace

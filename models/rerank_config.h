@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace espalier::models {
@@ -21,8 +22,9 @@ struct LogitScore {
 };
 
 struct RerankConfig {
-  /// Rows of score.weight; 0: the model has no classification head. With two, {0: no, 1: yes}.
+  /// Rows of score.weight, 1 or 2; 0: the model has no classification head.
   size_t labels = 0;
+  bool first_label_is_relevant = false;  // of two, as their names say; else the second
   /// A classification head that is not in the file but made of the rows of the language model's
   /// head, as vLLM's conversions say: one token, or {no, yes}. Then `labels` is 0.
   std::vector<std::string> classifier_tokens;

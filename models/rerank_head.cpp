@@ -29,17 +29,18 @@ RerankHead RerankHead::of_tokens(const engine::TensorView& head, uint32_t positi
   return result;
 }
 
-RerankHead RerankHead::of_classifier(const WeightSource& source, size_t labels,
+RerankHead RerankHead::of_classifier(const WeightSource& source, size_t labels, size_t relevant,
                                      size_t hidden_size) {
   const WeightTensor weight = source.tensor({kClassifierWeight, {labels, hidden_size}});
   RerankHead result;
-  result.positive_ = row_of(weight.view, labels - 1);
-  if (labels == 2) result.negative_ = row_of(weight.view, 0);
+  result.positive_ = row_of(weight.view, relevant);
+  if (labels == 2) result.negative_ = row_of(weight.view, 1 - relevant);
   if (source.contains(kClassifierBias)) {
     const WeightTensor tensor = source.tensor({kClassifierBias, {labels}});
     std::vector<float> bias(labels);
     engine::convert_to_f32(tensor.view, 0, labels, bias.data());
-    result.bias_ = static_cast<double>(bias.back()) - (labels == 2 ? bias.front() : 0.0F);
+    result.bias_ = bias[relevant];
+    if (labels == 2) result.bias_ -= bias[1 - relevant];
   }
   return result;
 }

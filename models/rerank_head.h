@@ -24,9 +24,11 @@ class RerankHead {
   static RerankHead of_tokens(const engine::TensorView& head, uint32_t positive,
                               std::optional<uint32_t> negative);
 
-  /// Of score.weight (labels × H) and, if it is there, score.bias (labels): 1 or 2 labels, of two
-  /// the second is the relevant one. Throws std::runtime_error when it is missing or misshapen.
-  static RerankHead of_classifier(const WeightSource& source, size_t labels, size_t hidden_size);
+  /// Of score.weight (labels × H) and, if it is there, score.bias (labels): 1 or 2 labels, of which
+  /// `relevant` is the one that means relevant. Throws std::runtime_error when it is missing or
+  /// misshapen.
+  static RerankHead of_classifier(const WeightSource& source, size_t labels, size_t relevant,
+                                  size_t hidden_size);
 
   /// `hidden`: (H).
   double logit(std::span<const float> hidden) const;

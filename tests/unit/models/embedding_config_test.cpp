@@ -79,27 +79,94 @@ TEST_F(EmbeddingConfigTest, WithoutANormalizeModuleNothingIsNormalised) {
   EXPECT_TRUE(read().normalize);
 }
 
-TEST_F(EmbeddingConfigTest, NewerVersionsNameThePoolingInOneKey) {
-  EXPECT_EQ(error_with_pooling(R"({"pooling_mode": "lasttoken"})"), "no error");
-  EXPECT_THAT(error_with_pooling(R"({"pooling_mode": "mean"})"),
-              HasSubstr("pooling_mode: only last-token pooling"));
-  EXPECT_THAT(error_with_pooling(R"({"pooling_mode": ["lasttoken"]})"),
-              HasSubstr("expected a string"));
+TEST_F(EmbeddingConfigTest, PoolingIsReadInBothSpellings) {
+  const auto pooling = [&](const std::string& json) {
+    EXPECT_EQ(error_with_pooling(json), "no error") << json;
+    return read().pooling;
+  };
+  EXPECT_EQ(pooling(R"({"pooling_mode": "lasttoken"})"), Pooling::kLastToken);
+  EXPECT_EQ(pooling(R"({"pooling_mode": "mean"})"), Pooling::kMean);
+  EXPECT_EQ(pooling(R"({"pooling_mode": "cls"})"), Pooling::kFirstToken);
+  EXPECT_EQ(pooling(R"({"pooling_mode_lasttoken": true})"), Pooling::kLastToken);
+  EXPECT_EQ(pooling(R"({"pooling_mode_mean_tokens": true, "pooling_mode_lasttoken": false})"),
+            Pooling::kMean);
+  EXPECT_EQ(pooling(R"({"pooling_mode_cls_token": true, "include_prompt": false})"),
+            Pooling::kFirstToken);
+  EXPECT_TRUE(read().has_pooling_module);
 }
 
 TEST_F(EmbeddingConfigTest, EveryOtherPoolingIsRefused) {
-  for (const char* mode : {"pooling_mode_cls_token", "pooling_mode_mean_tokens",
-                           "pooling_mode_max_tokens", "pooling_mode_weightedmean_tokens"}) {
-    const std::string json =
-        std::string(R"({"pooling_mode_lasttoken": true, ")") + mode + R"(": true})";
-    EXPECT_THAT(error_with_pooling(json),
-                AllOf(HasSubstr("1_Pooling/config.json: "), HasSubstr(mode),
-                      HasSubstr("only last-token pooling is supported")));
+  for (const char* mode : {"max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens"}) {
+    EXPECT_THAT(error_with_pooling(std::string(R"({"pooling_mode_)") + mode + R"(": true})"),
+                AllOf(HasSubstr("1_Pooling/config.json: pooling_mode_"), HasSubstr(mode),
+                      HasSubstr("supported: lasttoken, mean and cls")));
   }
-  EXPECT_THAT(error_with_pooling("{}"), HasSubstr("pooling_mode_lasttoken: is not true"));
+  EXPECT_THAT(error_with_pooling(R"({"pooling_mode": "weightedmean"})"),
+              HasSubstr("\"weightedmean\" is not supported"));
+  EXPECT_THAT(error_with_pooling(R"({"pooling_mode": ["lasttoken"]})"),
+              HasSubstr("expected a string"));
+  EXPECT_THAT(
+      error_with_pooling(R"({"pooling_mode_lasttoken": true, "pooling_mode_mean_tokens": true})"),
+      HasSubstr("beside another pooling"));
+  EXPECT_THAT(error_with_pooling(R"({"pooling_mode_mean_tokens": true, "include_prompt": false})"),
+              HasSubstr("include_prompt: false is not supported with mean pooling"));
+  EXPECT_THAT(error_with_pooling("{}"), HasSubstr("pooling_mode: is missing"));
   EXPECT_THAT(error_with_pooling(R"({"pooling_mode_lasttoken": "yes"})"),
               HasSubstr("expected true or false"));
   EXPECT_THAT(error_with_pooling("[]"), HasSubstr("expected a JSON object"));
+}
+
+TEST_F(EmbeddingConfigTest, DenseModulesFollowPooling) {
+  const auto dense = [](int index) {
+    return R"({"path": ")" + std::to_string(index) +
+           R"(_Dense", "type": "sentence_transformers.models.Dense"})";
+  };
+  folder_.write("1_Pooling/config.json", kLastToken);
+  folder_.write("2_Dense/config.json",
+                R"({"in_features": 8, "out_features": 32, "bias": false,
+                    "activation_function": "torch.nn.modules.linear.Identity"})");
+  folder_.write("3_Dense/config.json", R"({"in_features": 32, "out_features": 4})");
+  folder_.write("modules.json", "[" + std::string(kTransformer) + "," + kPooling + "," + dense(2) +
+                                    "," + dense(3) + "," + kNormalize + "]");
+  const EmbeddingConfig config = read();
+  ASSERT_EQ(config.dense.size(), 2U);
+  EXPECT_EQ(config.dense[0].activation, DenseConfig::Activation::kIdentity);
+  EXPECT_FALSE(config.dense[0].bias);
+  EXPECT_EQ(config.dense[1].activation, DenseConfig::Activation::kTanh);
+  EXPECT_TRUE(config.dense[1].bias);
+  EXPECT_TRUE(config.normalize);
+  EXPECT_EQ(embedding_size(config, 8), 4U);
+  EXPECT_THAT(
+      error_of([&] { embedding_size(config, 9); }),
+      HasSubstr("2_Dense/config.json: in_features: is 8, but what comes before it gives 9"));
+  folder_.write("3_Dense/config.json", R"({"in_features": 32, "out_features": 4,
+      "activation_function": "torch.nn.modules.activation.GELU"})");
+  EXPECT_THAT(error(), AllOf(HasSubstr("3_Dense/config.json: activation_function"),
+                             HasSubstr("supported: Identity, Tanh")));
+  folder_.write(
+      "3_Dense/config.json",
+      R"({"in_features": 32, "out_features": 4, "module_input_name": "token_embeddings"})");
+  EXPECT_THAT(error(), HasSubstr("module_input_name"));
+}
+
+TEST_F(EmbeddingConfigTest, MatryoshkaDimensionsAreRead) {
+  const auto with_list = [&](const std::string& list) {
+    folder_.write("config.json",
+                  R"({"is_matryoshka": true, "matryoshka_dimensions": )" + list + "}");
+  };
+  with_list("[512, 32, 64, 32]");
+  EXPECT_THAT(read().dimensions, ::testing::ElementsAre(32, 64, 512));
+  EXPECT_EQ(embedding_size(read(), 512), 512U);
+  EXPECT_THAT(error_of([&] { embedding_size(read(), 511); }),
+              HasSubstr("matryoshka_dimensions: 512 is more"));
+  for (const char* list : {"[0]", "[-1]", "[1.5]", "\"all\"", "[\"32\"]", "{}", "[4294967296]"}) {
+    with_list(list);
+    EXPECT_THAT(error(), HasSubstr("matryoshka_dimensions: expected an array")) << list;
+  }
+  folder_.write("config.json", "{}");
+  folder_.write("config_sentence_transformers.json", R"({"truncate_dim": 16})");
+  EXPECT_EQ(read().default_dimensions, 16U);
+  EXPECT_THAT(error_of([&] { embedding_size(read(), 8); }), HasSubstr("truncate_dim: 16 is more"));
 }
 
 TEST_F(EmbeddingConfigTest, AMissingPoolingFileIsNamed) {
@@ -109,19 +176,20 @@ TEST_F(EmbeddingConfigTest, AMissingPoolingFileIsNamed) {
 
 TEST_F(EmbeddingConfigTest, UnknownModulesAreRefused) {
   folder_.write("1_Pooling/config.json", kLastToken);
-  const std::string dense = R"({"path": "2_Dense", "type": "sentence_transformers.models.Dense"})";
+  const std::string words =
+      R"({"path": "2_Words", "type": "sentence_transformers.models.WordWeights"})";
   const std::string foreign = R"({"path": "2_Normalize", "type": "my_package.Normalize"})";
-  EXPECT_THAT(error_with_modules(array(kTransformer, kPooling, dense)),
-              AllOf(HasSubstr("modules.json: module 2: type"), HasSubstr("\"Dense\"")));
+  EXPECT_THAT(error_with_modules(array(kTransformer, kPooling, words)),
+              AllOf(HasSubstr("modules.json: module 2: type"), HasSubstr("\"WordWeights\"")));
   EXPECT_THAT(error_with_modules(array(kTransformer, kPooling, foreign)),
               HasSubstr("my_package.Normalize"));
-  EXPECT_THAT(error_with_modules(array(kPooling, kTransformer)), HasSubstr("in this order"));
+  EXPECT_THAT(error_with_modules(array(kPooling, kTransformer)), HasSubstr("Transformer is first"));
   EXPECT_THAT(error_with_modules(array(kTransformer, kNormalize)), HasSubstr("in this order"));
 }
 
 TEST_F(EmbeddingConfigTest, ModulesThatAreNoPipelineAreRefused) {
   EXPECT_THAT(error_with_modules("{}"), HasSubstr("expected an array of modules"));
-  EXPECT_THAT(error_with_modules("[]"), HasSubstr("Transformer and Pooling"));
+  EXPECT_THAT(error_with_modules("[]"), HasSubstr("expected the module Transformer"));
   EXPECT_THAT(error_with_modules("[" + std::string(kTransformer) + "]"),
               HasSubstr("Transformer and Pooling"));
   EXPECT_THAT(error_with_modules("[1]"), HasSubstr("module 0: expected a JSON object, found 1"));
