@@ -138,7 +138,7 @@ std::string render_rerank(const ScoreAnswer& answer, const RerankBody& body, std
   for (const auto& [index, logit] : best_first(answer.logits, body.top_n)) {
     if (!std::exchange(first, false)) out += ',';
     out += R"({"index":)" + std::to_string(index) + R"(,"relevance_score":)";
-    append_score(logit, body.request.raw_scores, out);
+    append_score(logit, answer.scale, body.request.raw_scores, out);
     if (body.return_documents) {
       out += R"(,"document":{"text":)";
       append_json_string(body.request.documents[index], out);
@@ -165,7 +165,7 @@ std::string render_tei_rerank(const ScoreAnswer& answer, const RerankBody& body)
       append_json_string(body.request.documents[index], out);
     }
     out += R"(,"score":)";
-    append_score(logit, body.request.raw_scores, out);
+    append_score(logit, answer.scale, body.request.raw_scores, out);
     out += '}';
   }
   out += ']';

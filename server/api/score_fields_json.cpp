@@ -87,9 +87,9 @@ std::optional<ApiError> parse_score_fields(const json& object, ScoreRequest& req
   return std::nullopt;
 }
 
-void append_score(double logit, bool raw, std::string& out) {
+void append_score(double score, ScoreScale scale, bool raw, std::string& out) {
   // Finite: the service has seen to it.
-  append_json_float(raw ? static_cast<float>(logit) : relevance(logit), out);
+  append_json_float(raw ? static_cast<float>(score) : relevance(score, scale), out);
 }
 
 }  // namespace espalier::server

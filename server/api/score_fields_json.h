@@ -26,7 +26,7 @@ inline constexpr auto kScoreMembers = joined_members(
 /// wanted: `raw_scores`, or the contrary of what vLLM calls `use_activation`.
 std::optional<ApiError> parse_score_fields(const nlohmann::json& object, ScoreRequest& request);
 
-/// Appends P(yes) of `logit`, or with `raw` the logit itself.
-void append_score(double logit, bool raw, std::string& out);
+/// Appends the relevance of `score`, or with `raw` the score itself.
+void append_score(double score, ScoreScale scale, bool raw, std::string& out);
 
 }  // namespace espalier::server

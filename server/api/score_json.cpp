@@ -61,7 +61,7 @@ std::string render_scores(const ScoreAnswer& answer, bool raw, std::string_view 
   for (size_t i = 0; i < answer.logits.size(); ++i) {
     if (i > 0) out += ',';
     out += R"({"index":)" + std::to_string(i) + R"(,"object":"score","score":)";
-    append_score(answer.logits[i], raw, out);
+    append_score(answer.logits[i], answer.scale, raw, out);
     out += '}';
   }
   const auto tokens = std::to_string(prompt_tokens);

@@ -100,11 +100,14 @@ int inspect(const Options& options) {
     row("LoRA", fmt::format("{}, rank {}, alpha {}{}", lora_folder.string(), lora.rank, lora.alpha,
                             lora.rslora ? ", rank-stabilised" : ""));
   }
-  row("pooling",
-      fmt::format("last token, {}{}", embedding.normalize ? "L2-normalised" : "not normalised",
-                  embedding.from_sentence_transformers
-                      ? ""
-                      : " (assumed: no sentence-transformers files)"));
+  row("pooling", fmt::format("{}, {}{}", models::name_of(embedding.pooling),
+                             embedding.normalize ? "L2-normalised" : "not normalised",
+                             embedding.from_sentence_transformers
+                                 ? ""
+                                 : " (assumed: no sentence-transformers files)"));
+  for (const models::DenseConfig& dense : embedding.dense) {
+    row("dense", fmt::format("{} to {}", dense.inputs, dense.outputs));
+  }
   print_prompts(embedding);
   row("kernels", gemm->description());
   row("dedup", options.dedup);

@@ -12,6 +12,7 @@
 #include "models/pass_flops.h"
 #include "server/commands/model_tokenizer.h"
 #include "server/commands/progress_line.h"
+#include "server/commands/rerank_choice.h"
 
 namespace espalier::commands {
 namespace {
@@ -58,10 +59,38 @@ std::string default_prompt_name(const ModelOptions& own, const models::Embedding
                   names.empty() ? "none" : names));
 }
 
-/// The logit of P(yes) of Qwen3-Reranker: softmax over `no` and `yes` is sigmoid(yes - no).
-double relevance_logit(const models::Model& model, uint32_t yes, uint32_t no,
-                       std::span<const float> hidden) {
-  return static_cast<double>(model.token_logit(hidden, yes)) - model.token_logit(hidden, no);
+/// --pooling, or the model's own.
+models::Pooling pooling_of(const ModelOptions& own, const models::EmbeddingConfig& embedding) {
+  if (own.pooling.empty()) return embedding.pooling;
+  if (own.pooling == "last") return models::Pooling::kLastToken;
+  if (own.pooling == "mean") return models::Pooling::kMean;
+  if (own.pooling == "first") return models::Pooling::kFirstToken;
+  throw std::runtime_error("--pooling " + own.pooling + ": expected last, mean or first");
+}
+
+scheduler::WantedRows wanted_rows(models::Pooling pooling) {
+  switch (pooling) {
+    case models::Pooling::kMean:
+      return scheduler::WantedRows::kMean;
+    case models::Pooling::kFirstToken:
+      return scheduler::WantedRows::kFirst;
+    case models::Pooling::kLastToken:
+      break;
+  }
+  return scheduler::WantedRows::kLast;
+}
+
+/// What the files say that the model was made for; of plain language models, rerankers are
+/// published as they are, and embedding models with sentence-transformers' files or bare.
+server::ModelPurpose purpose_of(const models::Model& model) {
+  const models::EmbeddingConfig& embedding = model.embedding();
+  if (model.rerank().says_so()) {
+    return embedding.has_pooling_module ? server::ModelPurpose::kBoth
+                                        : server::ModelPurpose::kReranking;
+  }
+  const bool embeds = embedding.has_pooling_module || embedding.from_sentence_transformers ||
+                      model.config().architecture.ends_with("Model");
+  return embeds ? server::ModelPurpose::kEmbedding : server::ModelPurpose::kReranking;
 }
 
 }  // namespace
@@ -71,6 +100,7 @@ LoadedModel::LoadedModel(const ModelFiles& files, ModelOptions own, const Option
                          std::shared_ptr<engine::ThreadPool> pool)
     : name_(files.name),
       other_names_(files.other_names),
+      files_(files.folder),
       own_(std::move(own)),
       gemm_(std::move(gemm)),
       tokenizer_(std::make_unique<const text::Tokenizer>(load_tokenizer(files.folder))),
@@ -91,7 +121,8 @@ server::ServedModel LoadedModel::served(const Options& options, size_t scheduler
   served.scheduler_index = scheduler_index;
   served.tokenizer = tokenizer_.get();
   served.hidden_size = model_->config().hidden_size;
-  served.embedding_size = served.hidden_size;
+  served.embedding_size = model_->embedding_size();
+  served.dimensions = model_->embedding().dimensions;
   served.vocab_size = model_->config().vocab_size;
   served.max_input_tokens = input_tokens_max_;
   served.request_timeout = std::chrono::seconds(options.request_timeout);
@@ -103,39 +134,53 @@ server::ServedModel LoadedModel::served(const Options& options, size_t scheduler
                                         std::optional<bool> normalize) {
     return model->embed(hidden, dimensions, normalize);
   };
-  add_reranking(served);
-  // sentence-transformers' files come with embedding models; rerankers of causal models are bare.
-  const bool embeds = model_->embedding().from_sentence_transformers || !served.can_rerank();
-  served.purpose = embeds ? server::ModelPurpose::kEmbedding : server::ModelPurpose::kReranking;
+  const models::Pooling pooling = pooling_of(own_, model_->embedding());
+  served.pooling = models::name_of(pooling);
+  served.pooled = wanted_rows(pooling);
+  set_abilities(options, served);
   return served;
 }
 
+void LoadedModel::set_abilities(const Options& options, server::ServedModel& served) const {
+  served.purpose = purpose_of(*model_);
+  const bool has_pooling = model_->embedding().has_pooling_module;
+  if (model_->rerank().says_so() && !has_pooling && own_.pooling.empty()) {
+    served.cannot_embed =
+        "its files say that it is a reranker. Send embedding requests to an embedding model, or "
+        "start it with --pooling to embed with it all the same";
+  }
+  // Of a plain language model nothing says what it is for: it does both.
+  const bool only_embeds = has_pooling && !model_->rerank().says_so();
+  if (only_embeds && !asks_to_rerank(own_)) {
+    served.cannot_rerank =
+        "it is an embedding model. Send rerank requests to a reranker, or start the server with "
+        "--rerank-by-similarity to rank by the cosine of its embeddings";
+  } else {
+    add_reranking(served);
+  }
+  if (options.rerank_by_similarity && served.can_embed()) served.cannot_rerank.clear();
+  if (!served.can_rerank()) served.purpose = server::ModelPurpose::kEmbedding;
+}
+
 void LoadedModel::add_reranking(server::ServedModel& served) const {
-  if (!model_->has_head()) {
-    served.cannot_rerank = "it has no lm_head.weight";
-    return;
-  }
-  const auto yes = tokenizer_->token_id("yes");
-  const auto no = tokenizer_->token_id("no");
-  if (!yes || !no || std::max(*yes, *no) >= served.vocab_size) {
-    served.cannot_rerank = "it has no tokens `yes` and `no`";
-    return;
-  }
   try {
-    served.rerank_prompt.emplace(*tokenizer_);
-    const auto ids = served.rerank_prompt->encode("", "", "", served.max_input_tokens).ids;
-    if (*std::ranges::max_element(ids) >= served.vocab_size) {
+    RerankChoice choice = choose_reranking(files_, *model_, *tokenizer_, own_);
+    served.rerank_prompt.emplace(*tokenizer_, choice.rerank);
+    const auto ids =
+        served.rerank_prompt->encode(std::nullopt, "", "", served.max_input_tokens).ids;
+    if (!ids.empty() && *std::ranges::max_element(ids) >= served.vocab_size) {
       throw std::runtime_error("its embedding table lacks a token of the template");
     }
+    served.relevance_logit = [head = std::move(choice.head),
+                              scale = choice.scale](std::span<const float> hidden) {
+      return head.logit(hidden) / scale;
+    };
   } catch (const std::runtime_error& error) {
+    // What the options ask for must work.
+    if (asks_to_rerank(own_)) throw;
     served.cannot_rerank = error.what();
     served.rerank_prompt.reset();
-    return;
   }
-  served.relevance_logit = [model = model_.get(), yes = *yes,
-                            no = *no](std::span<const float> hidden) {
-    return relevance_logit(*model, yes, no, hidden);
-  };
 }
 
 }  // namespace espalier::commands

@@ -3,6 +3,7 @@
 // Thread contract: as models::Model; served() may be called from any thread.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,10 +39,12 @@ class LoadedModel {
   server::ServedModel served(const Options& options, size_t scheduler_index) const;
 
  private:
+  void set_abilities(const Options& options, server::ServedModel& served) const;
   void add_reranking(server::ServedModel& served) const;
 
   std::string name_;
   std::vector<std::string> other_names_;
+  std::filesystem::path files_;
   ModelOptions own_;
   std::shared_ptr<const engine::GemmBackend> gemm_;
   std::unique_ptr<const text::Tokenizer> tokenizer_;

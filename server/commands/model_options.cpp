@@ -78,10 +78,16 @@ std::vector<ModelOptions> model_options(const Options& options,
                                         const std::vector<std::string>& names) {
   const auto prompts = value_by_model("default-prompt-name", options.default_prompt_names, names);
   const auto adapters = values_by_model("lora", options.lora_adapters, names);
+  const auto poolings = value_by_model("pooling", options.poolings, names);
+  const auto templates = value_by_model("rerank-template", options.rerank_templates, names);
+  const auto tokens = value_by_model("rerank-tokens", options.rerank_tokens, names);
   std::vector<ModelOptions> models(names.size());
   for (size_t model = 0; model < names.size(); ++model) {
     models[model].lora_adapters = adapters[model];
     models[model].default_prompt_name = prompts[model];
+    models[model].pooling = poolings[model];
+    models[model].rerank_template = templates[model];
+    models[model].rerank_tokens = tokens[model];
   }
   return models;
 }

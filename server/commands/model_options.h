@@ -15,6 +15,9 @@ namespace espalier::commands {
 struct ModelOptions {
   std::string default_prompt_name;         // empty: the model's own
   std::vector<std::string> lora_adapters;  // folders, or names of adapters that the model brings
+  std::string pooling;                     // last, mean or first; empty: the model's own
+  std::string rerank_template;             // a file or a name; empty: the model's own
+  std::string rerank_tokens;               // TRUE[/FALSE]; empty: the model's own
 };
 
 /// The options of each of the models called `names`, in that order. Throws std::runtime_error as

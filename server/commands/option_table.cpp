@@ -154,12 +154,29 @@ void OptionTable::add_engine_options(CLI::App* sub) {
       ->check(CLI::Range(size_t{0}, size_t{1} << 20U));
 }
 
+void OptionTable::add_head_options(CLI::App* sub) {
+  per_model(sub, "pooling", o_.poolings,
+            "What of a text its embedding is made of: its last token, the mean of all, or its "
+            "first (last, mean, first); none: what the model's files say, or last");
+  per_model(sub, "rerank-template", o_.rerank_templates,
+            "What a reranker is asked: a text file with {query}, {document} and perhaps "
+            "{instruction}, a .jinja file, or qwen3-reranker, mxbai-rerank-v2, zerank-2; none: the "
+            "model's own, or that of its family");
+  per_model(sub, "rerank-tokens", o_.rerank_tokens,
+            "Tokens whose logits are the score, TRUE/FALSE or TRUE alone (yes/no); none: what the "
+            "model's files say, or those of the template");
+  flag(sub, "rerank-by-similarity", o_.rerank_by_similarity,
+       "Let embedding models, which cannot rerank, rank by the cosine of their embeddings of query "
+       "and document");
+}
+
 void OptionTable::add_serve() {
   CLI::App* sub = subcommand(Command::kServe, "serve", "Run the HTTP server");
   option(sub, "host", o_.host, "Address to listen on; 0.0.0.0 for all interfaces");
   option(sub, "port", o_.port, "TCP port to listen on; 0: any free one")
       ->check(CLI::Range(0, 65535));
   add_engine_options(sub);
+  add_head_options(sub);
   per_model(
       sub, "default-prompt-name", o_.default_prompt_names,
       "Prompt of the model to put before texts of requests that name none (`espalier inspect` "
@@ -266,6 +283,7 @@ void OptionTable::add_embed() {
          "Task in a sentence; each text becomes `Instruct: {instruction}\\nQuery:{text}`");
   option(sub, "dimensions", o_.dimensions, "Leading dimensions to keep before normalising; 0: all");
   add_engine_options(sub);
+  add_head_options(sub);
 }
 
 void OptionTable::add_rerank() {
@@ -275,6 +293,7 @@ void OptionTable::add_rerank() {
   option(sub, "query", o_.query, "The query (required)");
   option(sub, "instruction", o_.instruction, "What makes a document relevant; none: web search's");
   add_engine_options(sub);
+  add_head_options(sub);
 }
 
 void OptionTable::add_tokenize() {
@@ -290,6 +309,7 @@ void OptionTable::add_inspect() {
       subcommand(Command::kInspect, "inspect",
                  "Show a model: architecture, sizes, prompts, kernels, memory it will take");
   add_engine_options(sub);
+  add_head_options(sub);
 }
 
 void OptionTable::add_bench() {

@@ -45,6 +45,7 @@ class OptionTable {
   void flag(CLI::App* sub, const std::string& name, bool& value, const std::string& description);
   void add_compute_options(CLI::App* sub);
   void add_engine_options(CLI::App* sub);
+  void add_head_options(CLI::App* sub);
   void add_serve();
   void add_transport_options(CLI::App* sub);
   void add_overload_options(CLI::App* sub);

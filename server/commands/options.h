@@ -43,6 +43,12 @@ struct Options {
   size_t max_workspace_mb = 0;  // 0: what max_batch_tokens rows need
   size_t max_input_tokens = 0;  // 0: the model's, at most 8 192
 
+  // of each model, [NAME=]VALUE: see model_options.h
+  std::vector<std::string> poolings;
+  std::vector<std::string> rerank_templates;
+  std::vector<std::string> rerank_tokens;
+  bool rerank_by_similarity = false;
+
   // serve
   std::vector<std::string> default_prompt_names;  // [NAME=]PROMPT, see model_options.h
   std::vector<std::string> api_keys;              // none of these three: everyone is served

@@ -21,8 +21,8 @@ int rerank(const Options& options) {
   const auto answer = runtime.service().score(request, patient_caller(), report);
   if (!answer) throw std::runtime_error(answer.error().message);
   for (const auto& [index, logit] : server::best_first(answer->logits, std::nullopt)) {
-    std::cout << "{\"index\":" << index << ",\"score\":" << float_text(server::relevance(logit))
-              << "}\n";
+    std::cout << "{\"index\":" << index
+              << ",\"score\":" << float_text(server::relevance(logit, answer->scale)) << "}\n";
   }
   std::cout.flush();
   return std::cout ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -55,7 +55,7 @@ void run_all(const server::ServedModel& model, const scheduler::ModelPasses& pas
     if (!is_finite(embedding)) throw std::runtime_error("its embedding is not finite");
   }
   if (!model.rerank_prompt) return;
-  const auto pair = model.rerank_prompt->encode("", kText, kText, model.max_input_tokens);
+  const auto pair = model.rerank_prompt->encode(std::nullopt, kText, kText, model.max_input_tokens);
   const auto hidden = last_hidden_state(*passes.main, dedup, bounded(pair.ids, model));
   if (!std::isfinite(model.relevance_logit(hidden))) {
     throw std::runtime_error("its score is not finite");

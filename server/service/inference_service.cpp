@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -132,6 +133,48 @@ ApiError cannot_embed(const ServedModel& model) {
           {}};
 }
 
+ApiError cannot_rerank(const ServedModel& model, const std::string& why) {
+  return {ErrorKind::kInvalidRequest,
+          "the model " + model.name + " cannot rerank: " + why,
+          "model",
+          "model_cannot_rerank",
+          {}};
+}
+
+bool has_dimensions(const ServedModel& model, size_t dimensions) {
+  if (model.dimensions.empty()) return dimensions >= 1 && dimensions <= model.embedding_size;
+  return dimensions == model.embedding_size ||
+         std::ranges::find(model.dimensions, dimensions) != model.dimensions.end();
+}
+
+/// "between 1 and 1024, …" or "one of 64, 128, …".
+std::string allowed_dimensions(const ServedModel& model) {
+  const std::string all = std::to_string(model.embedding_size);
+  if (model.dimensions.empty()) {
+    return "between 1 and " + all + ", the length of this model's embeddings";
+  }
+  std::string list;
+  for (const size_t each : model.dimensions)
+    if (each != model.embedding_size) list += std::to_string(each) + ", ";
+  return "one of " + list + all + ": the lengths that this model's embeddings can be cut to";
+}
+
+/// Of the documents behind `queries` (one for all, or one for each) in `pooled`, their cosines with
+/// their query.
+std::vector<double> cosines(const ServedModel& model,
+                            const std::vector<scheduler::HiddenStates>& pooled, size_t queries) {
+  std::vector<std::vector<float>> embeddings;
+  for (const auto& hidden : pooled) embeddings.push_back(model.embed(hidden, std::nullopt, true));
+  std::vector<double> cosines;
+  for (size_t d = queries; d < embeddings.size(); ++d) {
+    const auto& query = embeddings[queries == 1 ? 0 : d - queries];
+    const double cosine =
+        std::inner_product(query.begin(), query.end(), embeddings[d].begin(), 0.0);
+    cosines.push_back(std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : cosine);
+  }
+  return cosines;
+}
+
 ApiError too_many(const std::string& param, size_t inputs, size_t inputs_max) {
   return {ErrorKind::kInvalidRequest,
           "`" + param + "` has " + std::to_string(inputs) + " entries; at most " +
@@ -149,7 +192,10 @@ std::string EmbeddingRequest::input_name(size_t index) const {
   return index == 0 ? first_field : field + "[" + std::to_string(index - 1) + "]";
 }
 
-float relevance(double logit) { return static_cast<float>(1.0 / (1.0 + std::exp(-logit))); }
+float relevance(double score, ScoreScale scale) {
+  if (scale == ScoreScale::kLogit) return static_cast<float>(1.0 / (1.0 + std::exp(-score)));
+  return static_cast<float>(std::clamp((1.0 + score) / 2.0, 0.0, 1.0));
+}
 
 std::vector<RankedDocument> best_first(const std::vector<double>& logits,
                                        std::optional<size_t> top_n) {
@@ -244,21 +290,20 @@ class InferenceService::Run {
 
 Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
                                                 const Caller& caller, RequestReport& report) const {
-  if (request.dimensions && (*request.dimensions < 1 || *request.dimensions > model_.hidden_size)) {
-    return tl::unexpected(
-        ApiError{ErrorKind::kInvalidRequest,
-                 "`" + std::string(request.dimensions_field) + "` must be between 1 and " +
-                     std::to_string(model_.hidden_size) + ", the length of this model's embeddings",
-                 request.dimensions_field,
-                 {},
-                 {}});
+  if (request.dimensions && !has_dimensions(model_, *request.dimensions)) {
+    return tl::unexpected(ApiError{
+        ErrorKind::kInvalidRequest,
+        "`" + std::string(request.dimensions_field) + "` must be " + allowed_dimensions(model_),
+        request.dimensions_field,
+        {},
+        {}});
   }
   Run run(*this, caller, request.field, report);
   if (auto error = run.take_inputs(request)) return tl::unexpected(std::move(*error));
 
   EmbeddingAnswer answer;
   if (request.wants_trie) answer.trie = run.trie();
-  const auto completed = run.compute(scheduler::WantedRows::kLast);
+  const auto completed = run.compute(model_.pooled);
   if (!completed) return tl::unexpected(completed.error());
   answer.embeddings.reserve(completed->sequences.size());
   for (const auto& hidden : completed->sequences)
@@ -283,38 +328,39 @@ Result<TokenEmbeddingAnswer> InferenceService::embed_tokens(const EmbeddingReque
 
 Result<ScoreAnswer> InferenceService::score(const ScoreRequest& request, const Caller& caller,
                                             RequestReport& report) const {
-  if (!model_.rerank_prompt || model_.max_input_tokens <= model_.rerank_prompt->fixed_tokens()) {
-    return tl::unexpected(ApiError{
-        ErrorKind::kInvalidRequest,
-        "the model " + model_.name +
-            (model_.rerank_prompt
-                 ? " cannot rerank: --max-input-tokens leaves no room beside its template"
-                 : " cannot rerank: its tokenizer lacks what Qwen3-Reranker's template needs"),
-        "model",
-        "model_cannot_rerank",
-        {}});
+  if (!model_.can_rerank()) {
+    return tl::unexpected(cannot_rerank(model_, model_.cannot_rerank));
+  }
+  const bool by_template = model_.rerank_prompt.has_value();
+  if (by_template && model_.max_input_tokens <= model_.rerank_prompt->fixed_tokens()) {
+    return tl::unexpected(
+        cannot_rerank(model_, "--max-input-tokens leaves no room beside its template"));
   }
   Run run(*this, caller, request.document_field, report);
   if (auto error = run.admit(request.documents.size())) return tl::unexpected(std::move(*error));
   for (const auto* const texts : {&request.queries, &request.documents})
     for (const auto& text : *texts) report.characters += count_characters(text);
   auto error = run.tokenize([&](const EachInput& each, TokenBudget& budget) {
-    return score_token_ids(model_, request, each, budget);
+    return by_template ? score_token_ids(model_, request, each, budget)
+                       : similarity_token_ids(model_, request, each, budget);
   });
   if (error) return tl::unexpected(std::move(*error));
 
   ScoreAnswer answer;
   if (request.wants_trie) answer.trie = run.trie();
-  const auto completed = run.compute(scheduler::WantedRows::kLast);
+  const auto completed = run.compute(by_template ? scheduler::WantedRows::kLast : model_.pooled);
   if (!completed) return tl::unexpected(completed.error());
-  answer.logits.reserve(completed->sequences.size());
-  for (const auto& hidden : completed->sequences) {
-    const double logit = model_.relevance_logit(hidden);
-    if (!std::isfinite(logit)) {  // cannot be ranked: NaN has no place in an order
-      return tl::unexpected(ApiError{
-          ErrorKind::kInternal, "the model gave a score that is not a finite number", {}, {}, {}});
-    }
-    answer.logits.push_back(logit);
+  if (by_template) {
+    for (const auto& hidden : completed->sequences)
+      answer.logits.push_back(model_.relevance_logit(hidden));
+  } else {
+    answer.scale = ScoreScale::kCosine;
+    answer.logits = cosines(model_, completed->sequences, request.queries.size());
+  }
+  // What is not finite cannot be ranked: NaN has no place in an order.
+  if (!std::ranges::all_of(answer.logits, [](double score) { return std::isfinite(score); })) {
+    return tl::unexpected(ApiError{
+        ErrorKind::kInternal, "the model gave a score that is not a finite number", {}, {}, {}});
   }
   return answer;
 }

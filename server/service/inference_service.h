@@ -74,8 +74,15 @@ struct ScoreRequest {
   bool wants_trie = false;
 };
 
+/// What a score is before it becomes a relevance.
+enum class ScoreScale : uint8_t {
+  kLogit,   // of a reranker
+  kCosine,  // of two embeddings, −1 … 1
+};
+
 struct ScoreAnswer {
   std::vector<double> logits;  // in the order of the documents, finite; relevance() of each
+  ScoreScale scale = ScoreScale::kLogit;
   std::optional<RequestTrie> trie;
 };
 
@@ -96,8 +103,8 @@ struct DecodeRequest {
   bool skip_special_tokens = true;
 };
 
-/// P(yes) of a logit, in [0, 1].
-float relevance(double logit);
+/// In [0, 1]: the sigmoid of a logit, which is P(yes), or (1 + cosine) / 2.
+float relevance(double score, ScoreScale scale = ScoreScale::kLogit);
 
 struct RankedDocument {
   size_t index = 0;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 
 namespace espalier::server {
@@ -274,8 +276,13 @@ std::string first_tokens(const text::Tokenizer& tokenizer, const std::string& qu
 Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const ScoreRequest& request,
                                               const EachInput& each_input, TokenBudget& budget) {
   const text::RerankPrompt& prompt = *model.rerank_prompt;
-  const std::string_view instruction = request.instruction ? std::string_view(*request.instruction)
-                                                           : text::kDefaultRerankInstruction;
+  const auto instruction =
+      request.instruction ? std::optional<std::string_view>(*request.instruction) : std::nullopt;
+  if (instruction && !prompt.takes_instruction()) {
+    return tl::unexpected(
+        invalid_input("instruction", "this model's rerank template, " + prompt.name() +
+                                         ", has no place for an `instruction`; leave it out"));
+  }
   const bool one_query = request.queries.size() == 1;
   const size_t limit = tokens_max(model, request.tokens_max);
   const auto no_room = [&](std::string param) {
@@ -318,6 +325,55 @@ Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const Sc
     return budget.take(sequences[i].size());
   });
   if (error) return tl::unexpected(std::move(*error));
+  return sequences;
+}
+
+namespace {
+
+/// The texts of one side of a rerank request, as a request for their embeddings.
+EmbeddingRequest side_of(const ScoreRequest& request, const std::vector<std::string>& texts,
+                         const std::string& field, bool single) {
+  EmbeddingRequest side;
+  side.inputs.assign(texts.begin(), texts.end());
+  side.field = field;
+  side.single = single;
+  side.options.truncation = request.truncation;
+  side.options.tokens_max = request.tokens_max;
+  return side;
+}
+
+/// The less of what a request allows in whole, and of one side.
+std::optional<size_t> least(std::optional<size_t> a, std::optional<size_t> b) {
+  return a && b ? std::min(*a, *b) : (a ? a : b);
+}
+
+}  // namespace
+
+Result<std::vector<TokenIds>> similarity_token_ids(const ServedModel& model,
+                                                   const ScoreRequest& request,
+                                                   const EachInput& each_input,
+                                                   TokenBudget& budget) {
+  EmbeddingRequest queries =
+      side_of(request, request.queries, request.query_field, request.queries.size() == 1);
+  queries.options.input_type = InputType::kQuery;
+  queries.options.instruction = request.instruction;
+  EmbeddingRequest documents =
+      side_of(request, request.documents, request.document_field, request.single_document);
+  documents.options.input_type = InputType::kDocument;
+  for (auto [side, most, field] :
+       {std::tuple{&queries, request.query_tokens_max, "max_tokens_per_query"},
+        std::tuple{&documents, request.document_tokens_max, "max_tokens_per_doc"}}) {
+    if (!most) continue;
+    // Asked for by the request, so that it is no error.
+    side->options.truncation = Truncation::kCutEnd;
+    side->options.tokens_max = least(side->options.tokens_max, most);
+    side->options.tokens_max_field = field;
+  }
+  auto sequences = embedding_token_ids(model, queries, each_input, budget);
+  if (!sequences) return sequences;
+  auto of_documents = embedding_token_ids(model, documents, each_input, budget);
+  if (!of_documents) return of_documents;
+  std::ranges::move(*of_documents, std::back_inserter(*sequences));
   return sequences;
 }
 

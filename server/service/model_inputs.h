@@ -37,4 +37,11 @@ Result<std::string> prompt_text(const ServedModel& model, const InputOptions& op
 Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const ScoreRequest& request,
                                               const EachInput& each_input, TokenBudget& budget);
 
+/// For models that rank by the similarity of embeddings: the ids of the queries, as embedding
+/// requests of queries have them, and behind them those of the documents.
+Result<std::vector<TokenIds>> similarity_token_ids(const ServedModel& model,
+                                                   const ScoreRequest& request,
+                                                   const EachInput& each_input,
+                                                   TokenBudget& budget);
+
 }  // namespace espalier::server

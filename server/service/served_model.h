@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/request.h"
 #include "text/rerank_prompt.h"
 #include "text/tokenizer.h"
 
@@ -26,11 +27,12 @@ struct ServedModel {
   std::string name;                      // in answers and in GET /v1/models
   std::vector<std::string> other_names;  // by which requests may ask for it, too
   ModelPurpose purpose = ModelPurpose::kBoth;
-  std::string cannot_embed;   // why not, and what to do about it; empty: it can
-  std::string cannot_rerank;  // likewise
-  std::string dtype;          // of the matrix products: "f32", "bf16", "int8"
-  std::string pooling = "last_token";
-  size_t scheduler_index = 0;  // Submission::model
+  std::string cannot_embed;            // why not, and what to do about it; empty: it can
+  std::string cannot_rerank;           // likewise
+  std::string dtype;                   // of the matrix products: "f32", "bf16", "int8"
+  std::string pooling = "last_token";  // of embeddings
+  scheduler::WantedRows pooled = scheduler::WantedRows::kLast;  // the same, for the scheduler
+  size_t scheduler_index = 0;                                   // Submission::model
   const text::Tokenizer* tokenizer = nullptr;
   size_t hidden_size = 0;                   // H: values of a hidden state
   size_t embedding_size = 0;                // E: of the longest embedding; H without Dense
@@ -44,15 +46,16 @@ struct ServedModel {
   bool can_embed() const { return cannot_embed.empty(); }
   bool can_rerank() const { return cannot_rerank.empty(); }
 
-  /// Hidden state (H) → embedding: cut to `dimensions`, then normalised (L2) if `normalize`;
-  /// absent: all of them, and as the model says.
+  /// Pooled hidden state (H) → embedding (E): cut to `dimensions`, then normalised (L2) if
+  /// `normalize`; absent: as the model says.
   std::function<std::vector<float>(std::span<const float> hidden, std::optional<size_t> dimensions,
                                    std::optional<bool> normalize)>
       embed;
 
-  /// Set when the model reranks by a template; absent when it cannot, or ranks by similarity.
+  /// Of a model that reranks by a template; one that can_rerank() without it ranks by the cosine of
+  /// embeddings.
   std::optional<text::RerankPrompt> rerank_prompt;
-  /// Hidden state (H) → logit of relevance; its sigmoid is P(yes).
+  /// Last hidden state (H) → logit of relevance; its sigmoid is the score.
   std::function<double(std::span<const float> hidden)> relevance_logit;
 };
 

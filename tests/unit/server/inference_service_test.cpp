@@ -301,11 +301,95 @@ TEST_F(Service, DocumentForgesNoSpecialToken) {
 TEST_F(Service, ModelWithoutTemplateSaysThatItCannotRerank) {
   auto model = fake_served_model();
   model.rerank_prompt.reset();
+  model.cannot_rerank = "it was not made for it";
   const InferenceService service(model, scheduler_);
   const auto answer = service.score(rerank_of({"a"}), Caller{}, report_);
   ASSERT_FALSE(answer);
   EXPECT_EQ(http_status(answer.error().kind), 400);
-  EXPECT_THAT(answer.error().message, HasSubstr("cannot rerank"));
+  EXPECT_EQ(answer.error().code, "model_cannot_rerank");
+  EXPECT_THAT(answer.error().message, HasSubstr("cannot rerank: it was not made for it"));
+}
+
+TEST_F(Service, ModelThatOnlyReranksSaysThatItCannotEmbed) {
+  auto model = fake_served_model();
+  model.cannot_embed = "it is a reranker";
+  const InferenceService service(model, scheduler_);
+  for (const bool tokens : {false, true}) {
+    const auto request = one_input(std::string("a"));
+    const ApiError error = tokens ? service.embed_tokens(request, Caller{}, report_).error()
+                                  : service.embed(request, Caller{}, report_).error();
+    EXPECT_EQ(error.code, "model_cannot_embed");
+    EXPECT_THAT(error.message, HasSubstr("it is a reranker"));
+  }
+}
+
+TEST_F(Service, WithoutATemplateDocumentsAreRankedByCosine) {
+  auto model = fake_served_model();
+  model.rerank_prompt.reset();
+  model.relevance_logit = nullptr;
+  // Of the last token's id and position: a direction for each.
+  model.embed = [](std::span<const float> hidden, std::optional<size_t>, std::optional<bool>) {
+    const float angle = hidden[0] / 8192;
+    return std::vector<float>{std::cos(angle), std::sin(angle)};
+  };
+  const InferenceService service(model, scheduler_);
+  auto request = rerank_of({"other", "tree", "tree"});
+  request.queries = {"tree"};
+  const auto answer = service.score(request, Caller{}, report_);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->scale, ScoreScale::kCosine);
+  ASSERT_EQ(answer->logits.size(), 3U);
+  EXPECT_NEAR(answer->logits[1], 1.0, 1e-6);
+  EXPECT_EQ(answer->logits[1], answer->logits[2]);
+  EXPECT_LE(answer->logits[0], 1.0);
+  EXPECT_EQ(relevance(1, ScoreScale::kCosine), 1.0F);
+  EXPECT_EQ(relevance(-1, ScoreScale::kCosine), 0.0F);
+  EXPECT_EQ(relevance(0, ScoreScale::kCosine), 0.5F);
+}
+
+TEST_F(Service, AnInstructionNeedsAPlaceInTheTemplate) {
+  auto model = fake_served_model();
+  model.rerank_prompt.emplace(mini_tokenizer(),
+                              text::parse_plain_template("{query} {document}", "bare"));
+  const InferenceService service(model, scheduler_);
+  auto request = rerank_of({"a"});
+  EXPECT_TRUE(service.score(request, Caller{}, report_));
+  request.instruction = "find";
+  const auto answer = service.score(request, Caller{}, report_);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().param, "instruction");
+  EXPECT_THAT(answer.error().message, HasSubstr("bare"));
+}
+
+TEST_F(Service, DimensionsAreThoseOfTheModelsList) {
+  auto model = fake_served_model();
+  model.dimensions = {2, 3};
+  const InferenceService service(model, scheduler_);
+  auto request = one_input(std::string("a"));
+  for (const size_t dimensions : {2U, 3U, 4U}) {
+    request.dimensions = dimensions;
+    EXPECT_TRUE(service.embed(request, Caller{}, report_)) << dimensions;
+  }
+  for (const size_t dimensions : {0U, 1U, 5U}) {
+    request.dimensions = dimensions;
+    const auto answer = service.embed(request, Caller{}, report_);
+    ASSERT_FALSE(answer) << dimensions;
+    EXPECT_THAT(answer.error().message, HasSubstr("must be one of 2, 3, 4"));
+  }
+}
+
+TEST_F(Service, EmbeddingsArePooledAsTheModelSays) {
+  auto model = fake_served_model();
+  const auto ids = mini_tokenizer().encode("one two three");
+  const auto first_value = [&](scheduler::WantedRows pooled) {
+    model.pooled = pooled;
+    const InferenceService service(model, scheduler_);
+    return service.embed(one_input(std::string("one two three")), Caller{}, report_)
+        ->embeddings[0][1];  // the position
+  };
+  EXPECT_EQ(first_value(scheduler::WantedRows::kFirst), 0.0F);
+  EXPECT_EQ(first_value(scheduler::WantedRows::kLast), static_cast<float>(ids.size() - 1));
+  EXPECT_EQ(first_value(scheduler::WantedRows::kMean), static_cast<float>(ids.size() - 1) / 2);
 }
 
 TEST_F(Service, NonFiniteScoreIsAnInternalError) {
