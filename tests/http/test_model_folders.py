@@ -11,7 +11,7 @@ import numpy as np
 
 from espalier_server import MODEL, EspalierTest, golden, json_lines, run_espalier
 
-NAMES = ("config.json", "tokenizer.json", "model.safetensors", "modules.json", "1_Pooling",
+NAMES = ("config.json", "tokenizer.json", "model.safetensors", "modules.json", "1_Pooling", "1_LogitScore",
          "config_sentence_transformers.json")
 
 
@@ -224,10 +224,10 @@ class RefusalTest(FolderTest):
             self.write("tokenizer.json", content)
             self.assert_refused("tokenizer.json")
 
-    def test_pooling_other_than_the_last_token(self):
+    def test_pooling_that_is_not_supported(self):
         os.unlink(os.path.join(self.folder, "1_Pooling"))
         os.mkdir(os.path.join(self.folder, "1_Pooling"))
-        self.write("1_Pooling/config.json", {"word_embedding_dimension": 256, "pooling_mode_mean_tokens": True,
+        self.write("1_Pooling/config.json", {"word_embedding_dimension": 256, "pooling_mode_max_tokens": True,
                                              "pooling_mode_lasttoken": False})
         self.assert_refused("1_Pooling/config.json", "pooling_mode")
 
