@@ -81,7 +81,7 @@ class VariantTest(FolderTest):
         np.testing.assert_allclose(actual, expected, rtol=0, atol=atol)
 
     def test_without_sentence_transformers_files(self):
-        self.remove("modules.json", "1_Pooling", "config_sentence_transformers.json")
+        self.remove("modules.json", "1_Pooling", "1_LogitScore", "config_sentence_transformers.json")
         self.assert_embeds()
 
     def test_tensor_names_without_the_model_prefix(self):
