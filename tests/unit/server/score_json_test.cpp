@@ -82,7 +82,8 @@ TEST(ScoreRequest, TheFieldThatAsksForACutStartIsNamed) {
 }
 
 TEST(ScoreAnswer, HasTheScoresInTheOrderOfThePairs) {
-  const json answer = json::parse(render_scores({{0.0, 1e9, -1e9}, {}}, false, "id-1", "m\"", 12));
+  const json answer = json::parse(
+      render_scores({{0.0, 1e9, -1e9}, ScoreScale::kLogit, {}}, false, "id-1", "m\"", 12));
   EXPECT_EQ(answer["id"], "score-id-1");
   EXPECT_EQ(answer["object"], "list");
   EXPECT_EQ(answer["model"], "m\"");
@@ -92,7 +93,9 @@ TEST(ScoreAnswer, HasTheScoresInTheOrderOfThePairs) {
   EXPECT_EQ(answer["usage"],
             json::parse(R"({"prompt_tokens":12,"total_tokens":12,"completion_tokens":0})"));
   EXPECT_FALSE(answer.contains("trie"));
-  EXPECT_EQ(json::parse(render_scores({{-2.5}, {}}, true, "i", "m", 1))["data"][0]["score"], -2.5);
+  EXPECT_EQ(json::parse(render_scores({{-2.5}, ScoreScale::kLogit, {}}, true, "i", "m",
+                                      1))["data"][0]["score"],
+            -2.5);
 }
 
 }  // namespace
