@@ -5,6 +5,7 @@
 #include "models/lora.h"
 #include "models/lora_config.h"
 #include "models/model.h"
+#include "models/rerank_config.h"
 #include "server/commands/commands.h"
 #include "server/commands/gemm_choice.h"
 #include "server/commands/memory_limit.h"
@@ -42,6 +43,25 @@ void print_prompts(const models::EmbeddingConfig& embedding) {
     const char* mark = name == embedding.default_prompt_name ? " (default)" : "";
     std::cout << fmt::format("  {:<14} {}{}\n", name, quoted(prompt), mark);
   }
+}
+
+/// How the model's files say that it scores documents. Options may make another reranker of it.
+std::string reranking(const models::RerankConfig& rerank, const models::EmbeddingConfig& embedding,
+                      const text::Tokenizer& tokenizer) {
+  const auto token = [&](uint32_t id) {
+    const auto content = tokenizer.token_content(id);
+    return fmt::format("{} ({})", quoted(std::string(content.value_or("?"))), id);
+  };
+  if (rerank.labels > 0) return fmt::format("by a classifier of {} labels", rerank.labels);
+  if (rerank.logit_score) {
+    const auto& score = *rerank.logit_score;
+    return "by the logit of " + token(score.true_token) +
+           (score.false_token ? " less that of " + token(*score.false_token) : "");
+  }
+  if (!rerank.classifier_tokens.empty()) return "by a classifier made of the language model's head";
+  if (embedding.has_pooling_module)
+    return "no: an embedding model (but see --rerank-by-similarity)";
+  return "by the logits of the family's tokens: a plain language model";
 }
 
 void print_memory(const MemoryPrediction& prediction, const RowBudget& rows) {
@@ -109,6 +129,7 @@ int inspect(const Options& options) {
     row("dense", fmt::format("{} to {}", dense.inputs, dense.outputs));
   }
   print_prompts(embedding);
+  row("reranks", reranking(models::read_rerank_config(folder), embedding, tokenizer));
   row("kernels", gemm->description());
   row("dedup", options.dedup);
   print_memory(predict_memory(plan_models({files}), options, *gemm), rows);
