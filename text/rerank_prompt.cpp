@@ -14,6 +14,9 @@ namespace {
 /// have is looked at twice.
 constexpr size_t kPlausibleTokenBytes = 16;
 
+/// Of a token in a message.
+constexpr size_t kShownTokenBytes = 60;
+
 constexpr EncodeOptions kTrusted{.add_special_tokens = false};
 constexpr EncodeOptions kUntrusted{.add_special_tokens = false, .match_added_tokens = false};
 
@@ -51,14 +54,18 @@ void append(const std::vector<uint32_t>& more, std::vector<uint32_t>& ids) {
 /// Of a template's text that spells a chat token, such as "<|im_start|>".
 void check_chat_tokens(const Tokenizer& tokenizer, const std::string& name,
                        std::string_view literal) {
-  for (size_t begin = literal.find("<|"); begin != std::string_view::npos;
-       begin = literal.find("<|", begin + 2)) {
-    const size_t end = literal.find("|>", begin);
-    if (end == std::string_view::npos) return;
-    const std::string_view token = literal.substr(begin, end + 2 - begin);
-    if (token.find_first_of(" \n") != std::string_view::npos) continue;
+  constexpr std::string_view kBegin = "<|", kEnd = "|>";
+  size_t rest = 0;  // what is behind the last one
+  for (size_t end = literal.find(kEnd); end != std::string_view::npos;
+       end = literal.find(kEnd, rest)) {
+    const std::string_view before = literal.substr(rest, end - rest);
+    rest = end + kEnd.size();
+    const size_t begin = before.rfind(kBegin);
+    if (begin == std::string_view::npos) continue;
+    const std::string token = std::string(before.substr(begin)) + std::string(kEnd);
+    if (token.find_first_of(" \n") != std::string::npos) continue;
     if (tokenizer.encode(token, kTrusted).size() != 1) {
-      throw std::runtime_error("the tokenizer has no token " + std::string(token) +
+      throw std::runtime_error("the tokenizer has no token " + token.substr(0, kShownTokenBytes) +
                                ", which the rerank template " + name +
                                " needs; this model cannot rerank");
     }
@@ -77,6 +84,69 @@ bool append_bounded(const Tokenizer& tokenizer, const std::string& text, size_t 
 
 }  // namespace
 
+/// Takes the parts of a template and makes segments of them.
+class RerankPrompt::Segments {
+ public:
+  Segments(const Tokenizer& tokenizer, const std::string& name)
+      : tokenizer_(tokenizer), name_(name) {}
+
+  void add(const RerankPart& part) {
+    if (const auto* const cut = std::get_if<RerankCut>(&part)) {
+      end_segment();
+      end_literal();
+      plain_ = cut->plain;
+    } else if (is_place(part) || plain_) {
+      mixed_.push_back(part);
+    } else {
+      add_literal(std::get<std::string>(part));
+    }
+  }
+
+  std::vector<Segment> take() {
+    end_segment();
+    end_literal();
+    return std::move(segments_);
+  }
+
+ private:
+  /// Its added tokens end segments.
+  void add_literal(const std::string& text) {
+    check_chat_tokens(tokenizer_, name_, text);
+    size_t at = 0;
+    for (const TokenWithOffsets& token : tokenizer_.encode_with_offsets(text, kTrusted)) {
+      if (!tokenizer_.is_added_token(token.id) || token.end <= at) continue;
+      if (token.begin > at) mixed_.emplace_back(text.substr(at, token.begin - at));
+      end_segment();
+      literal_ += text.substr(token.begin, token.end - token.begin);
+      at = token.end;
+    }
+    if (at < text.size()) mixed_.emplace_back(text.substr(at));
+  }
+
+  void end_segment() {
+    if (std::ranges::any_of(mixed_, is_place)) {
+      end_literal();
+      segments_.push_back({{}, std::exchange(mixed_, {})});
+    }
+    for (const RerankPart& text : std::exchange(mixed_, {}))
+      literal_ += std::get<std::string>(text);
+  }
+
+  void end_literal() {
+    if (!literal_.empty()) {
+      segments_.push_back({tokenizer_.encode(literal_, plain_ ? kUntrusted : kTrusted), {}});
+    }
+    literal_.clear();
+  }
+
+  const Tokenizer& tokenizer_;
+  const std::string& name_;
+  std::vector<Segment> segments_;
+  std::string literal_;  // without places, so far
+  RerankParts mixed_;    // the segment that is being collected: it may get a place yet
+  bool plain_ = false;
+};
+
 RerankPrompt::RerankPrompt(const Tokenizer& tokenizer, const RerankTemplate& rerank)
     : tokenizer_(&tokenizer), name_(rerank.name) {
   check_template(rerank);
@@ -87,7 +157,9 @@ RerankPrompt::RerankPrompt(const Tokenizer& tokenizer, const RerankTemplate& rer
 }
 
 RerankPrompt::Layout RerankPrompt::lay_out(const RerankParts& parts) const {
-  std::vector<Segment> segments = segments_of(parts);
+  Segments collected(*tokenizer_, name_);
+  for (const RerankPart& part : parts) collected.add(part);
+  const std::vector<Segment> segments = collected.take();
   const auto own = std::ranges::find_if(segments, [](const Segment& segment) {
     return std::ranges::any_of(segment.parts, is_document);
   });
@@ -101,50 +173,10 @@ RerankPrompt::Layout RerankPrompt::lay_out(const RerankParts& parts) const {
   return layout;
 }
 
-std::vector<RerankPrompt::Segment> RerankPrompt::segments_of(const RerankParts& parts) const {
-  std::vector<Segment> segments;
-  std::string literal;  // without places, so far
-  RerankParts mixed;    // the segment that is being collected: it may get a place yet
-  const auto end_literal = [&] {
-    if (!literal.empty()) segments.push_back({tokenizer_->encode(literal, kTrusted), {}});
-    literal.clear();
-  };
-  const auto end_segment = [&] {
-    if (std::ranges::any_of(mixed, is_place)) {
-      end_literal();
-      segments.push_back({{}, std::exchange(mixed, {})});
-    }
-    for (const RerankPart& text : std::exchange(mixed, {})) literal += std::get<std::string>(text);
-  };
-  for (const RerankPart& part : parts) {
-    if (std::holds_alternative<RerankCut>(part)) {
-      end_segment();
-      end_literal();
-    } else if (is_place(part)) {
-      mixed.push_back(part);
-    } else {
-      const auto& text = std::get<std::string>(part);
-      check_chat_tokens(*tokenizer_, name_, text);
-      size_t at = 0;
-      for (const TokenWithOffsets& token : tokenizer_->encode_with_offsets(text, kTrusted)) {
-        if (!tokenizer_->is_added_token(token.id) || token.end <= at) continue;
-        if (token.begin > at) mixed.emplace_back(text.substr(at, token.begin - at));
-        end_segment();
-        literal += text.substr(token.begin, token.end - token.begin);
-        at = token.end;
-      }
-      if (at < text.size()) mixed.emplace_back(text.substr(at));
-    }
-  }
-  end_segment();
-  end_literal();
-  return segments;
-}
-
 RerankPrompt::Shared RerankPrompt::prepare(std::optional<std::string_view> instruction,
                                            std::string_view query, size_t max_tokens) const {
   const Layout& layout = instruction ? instructed_.value() : plain_;
-  const Fields fields{instruction.value_or(""), query};
+  const Fields fields{instruction.value_or(kDefaultRerankInstruction), query};
   Shared shared;
   shared.document_trimmed = layout.document.trimmed;
   bool cut = false;
@@ -174,6 +206,7 @@ RerankPrompt::Shared RerankPrompt::prepare(std::optional<std::string_view> instr
     }
   }
   append_segments(layout.behind, shared.tail);
+  shared.cut = cut;
   return shared;
 }
 
@@ -181,9 +214,9 @@ RerankPrompt::Encoded RerankPrompt::encode(const Shared& shared, std::string_vie
                                            size_t max_tokens, size_t document_tokens_max) const {
   const size_t behind = shared.after_ids.size() + shared.tail.size();
   const size_t room = max_tokens - std::min(max_tokens, behind);
-  Encoded result{shared.ids, shared.ids.size() > room};
+  Encoded result{shared.ids, shared.cut || behind > max_tokens || shared.ids.size() > room};
   if (result.truncated) {
-    result.ids.resize(room);
+    result.ids.resize(std::min(room, result.ids.size()));
     append(shared.after_ids, result.ids);
   } else {
     if (shared.document_trimmed) document = trim(document);

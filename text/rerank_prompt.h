@@ -2,9 +2,9 @@
 //
 // The template falls into *segments* that are tokenized apart and joined: at its added tokens
 // (`<|im_end|>` …), as Hugging Face tokenizes the whole, and where it says so (RerankCut). Added
-// tokens are recognised in segments of literal text alone. A segment with places is one string,
-// filled by concatenation, in which none is: so nothing that a user sends can forge a special
-// token, nor is a place in it filled.
+// tokens are recognised in segments of literal text alone, and not in those that a cut calls plain.
+// A segment with places is one string, filled by concatenation, in which none is: so nothing that a
+// user sends can forge a special token, nor is a place in it filled.
 //
 // What is before the document is tokenized once for many documents, with the ids of the one string.
 // Where a document is cut, what follows it in its segment is tokenized apart from it.
@@ -45,6 +45,7 @@ class RerankPrompt {
     std::vector<uint32_t> after_ids;  // … tokenized apart
     std::vector<uint32_t> tail;       // the segments behind it
     bool document_trimmed = false;
+    bool cut = false;  // they are longer than a prompt by themselves; their beginnings are here
   };
   /// For prompts of at most `max_tokens`: of an instruction and a query that alone are longer than
   /// that only the beginning is read, and every prompt made with them is truncated. An absent
@@ -57,9 +58,10 @@ class RerankPrompt {
     bool truncated = false;  // longer than max_tokens allowed: the document's end was cut
   };
   static constexpr size_t kWholeDocument = SIZE_MAX;
-  /// At most `max_tokens` ids; the end of the document is cut, never the template's. `max_tokens`
-  /// must be larger than fixed_tokens(). What is cut off a document costs no time. Of the document
-  /// no more than its first `document_tokens_max` ids are taken, which does not count as truncated.
+  /// At most `max_tokens` ids; the end of the document is cut, never the template's, unless that is
+  /// longer than `max_tokens` together with the query and the instruction. What is cut off a
+  /// document costs no time. Of the document no more than its first `document_tokens_max` ids are
+  /// taken, which does not count as truncated.
   Encoded encode(const Shared& shared, std::string_view document, size_t max_tokens,
                  size_t document_tokens_max = kWholeDocument) const;
   Encoded encode(std::optional<std::string_view> instruction, std::string_view query,
@@ -67,7 +69,7 @@ class RerankPrompt {
     return encode(prepare(instruction, query, max_tokens), document, max_tokens);
   }
 
-  /// Tokens of the segments without places, together.
+  /// Tokens of the segments without places, together, of requests without an instruction.
   size_t fixed_tokens() const { return fixed_tokens_; }
 
  private:
@@ -76,6 +78,7 @@ class RerankPrompt {
     std::vector<uint32_t> ids;
     RerankParts parts;
   };
+  class Segments;
   /// The segments of one form of the template, around the document's.
   struct Layout {
     std::vector<Segment> before;
@@ -86,7 +89,6 @@ class RerankPrompt {
   };
 
   Layout lay_out(const RerankParts& parts) const;
-  std::vector<Segment> segments_of(const RerankParts& parts) const;
 
   const Tokenizer* tokenizer_;
   std::string name_;

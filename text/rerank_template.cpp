@@ -20,14 +20,6 @@ size_t count(const RerankParts& parts, RerankField field) {
   }));
 }
 
-/// Requests without an instruction get `instruction`.
-RerankParts with_instruction(RerankParts parts, std::string_view instruction) {
-  for (RerankPart& part : parts) {
-    if (part == RerankPart(kInstruction)) part = std::string(instruction);
-  }
-  return parts;
-}
-
 void check_parts(const std::string& name, const RerankParts& parts) {
   const auto fail = [&](const char* reason) {
     throw std::runtime_error("the rerank template " + name + " " + reason);
@@ -35,19 +27,25 @@ void check_parts(const std::string& name, const RerankParts& parts) {
   const size_t documents = count(parts, RerankField::kDocument);
   if (documents == 0) fail("has no place for the document");
   if (documents > 1) fail("has several places for the document; one is supported");
-  if (count(parts, RerankField::kQuery) == 0) fail("has no place for the query");
+  const size_t queries = count(parts, RerankField::kQuery);
+  if (queries == 0) fail("has no place for the query");
+  if (std::max(queries, count(parts, RerankField::kInstruction)) > kRepeatedPlacesMax) {
+    fail(
+        "repeats a request's texts too often; 8 places for the query, or instruction, are allowed");
+  }
 }
 
 }  // namespace
 
 RerankTemplate qwen3_reranker_template() {
-  const RerankParts instructed = {
+  // Its authors tokenize the middle as one string.
+  const RerankParts parts = {
       "<|im_start|>system\n"
       "Judge whether the Document meets the requirements based on the Query and the Instruct "
       "provided. "
       "Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
       "<|im_start|>user\n",
-      RerankCut{},
+      RerankCut{.plain = true},
       "<Instruct>: ",
       kInstruction,
       "\n<Query>: ",
@@ -56,7 +54,7 @@ RerankTemplate qwen3_reranker_template() {
       kDocument,
       RerankCut{},
       "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"};
-  return {"qwen3-reranker", with_instruction(instructed, kDefaultRerankInstruction), instructed};
+  return {"qwen3-reranker", parts, parts};
 }
 
 RerankTemplate mxbai_rerank_template() {
@@ -131,7 +129,7 @@ RerankTemplate parse_plain_template(std::string_view text, std::string name) {
     text.remove_prefix(found->size());
   }
   end_literal();
-  RerankTemplate rerank{std::move(name), with_instruction(parts, kDefaultRerankInstruction), {}};
+  RerankTemplate rerank{std::move(name), parts, {}};
   if (count(parts, RerankField::kInstruction) > 0) rerank.instructed = std::move(parts);
   check_template(rerank);
   return rerank;
@@ -140,10 +138,9 @@ RerankTemplate parse_plain_template(std::string_view text, std::string name) {
 void check_template(const RerankTemplate& rerank) {
   check_parts(rerank.name, rerank.plain);
   if (rerank.instructed) check_parts(rerank.name, *rerank.instructed);
-  if (count(rerank.plain, RerankField::kInstruction) > 0 ||
-      (rerank.instructed && count(*rerank.instructed, RerankField::kInstruction) == 0)) {
+  if (rerank.instructed && count(*rerank.instructed, RerankField::kInstruction) == 0) {
     throw std::runtime_error("the rerank template " + rerank.name +
-                             " puts the instruction where there is none");
+                             " has no place for the instruction that it takes");
   }
 }
 

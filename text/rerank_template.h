@@ -6,6 +6,7 @@
 // Thread contract: plain values and pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ struct RerankPlace {
 /// What is before and behind it is tokenized apart. (So is what is before and behind an added token
 /// in a literal text.)
 struct RerankCut {
+  bool plain = false;  // up to the next cut added tokens are text, in literal texts too
   bool operator==(const RerankCut&) const = default;
 };
 
@@ -35,7 +37,8 @@ using RerankParts = std::vector<RerankPart>;
 
 struct RerankTemplate {
   std::string name;                       // for messages
-  RerankParts plain;                      // of requests without an instruction
+  RerankParts plain;                      // of requests without an instruction: of a place for it
+                                          // they get kDefaultRerankInstruction
   std::optional<RerankParts> instructed;  // of those with one; absent: the model takes none
 };
 
@@ -58,8 +61,11 @@ std::optional<RerankTemplate> known_template(std::string_view name);
 /// without an instruction get the default one. Throws std::runtime_error as check_template().
 RerankTemplate parse_plain_template(std::string_view text, std::string name);
 
+/// How often a request's texts may be repeated: a template is not to make much of little.
+inline constexpr size_t kRepeatedPlacesMax = 8;
+
 /// Throws std::runtime_error, with the template's name, unless the document has exactly one place,
-/// the query one at least, and an instruction one in `instructed` alone.
+/// the query one at least, the instruction one in `instructed`, and none too many.
 void check_template(const RerankTemplate& rerank);
 
 }  // namespace espalier::text

@@ -29,7 +29,8 @@ void PrintTo(const NamedTokenizer& tokenizer, std::ostream* out) { *out << token
 
 constexpr const char* kChatTokens =
     R"([{"content": "<|im_start|>", "id": 256, "normalized": true}, {"content": "<|im_end|>", "id": 257},
-        {"content": "x\u00e9", "id": 258, "normalized": true}, {"content": "the", "id": 259}])";
+        {"content": "x\u00e9", "id": 258, "normalized": true}, {"content": "the", "id": 259},
+        {"content": "<Query>", "id": 260, "special": true}])";
 constexpr const char* kStrippingTokens =
     R"([{"content": "<|im_start|>", "id": 256}, {"content": "<|im_end|>", "id": 257, "lstrip": true,
          "rstrip": true}])";
@@ -253,6 +254,8 @@ TEST_P(QwenLikeTokenizer, GivesRerankPromptsTheIdsOfTheWholeMiddle) {
     const std::string instruction = random_text(random_, below(random_, 6), broken);
     const std::string query = random_text(random_, below(random_, 6), broken);
     const auto shared = prompt.prepare(instruction, query, 1U << 20U);
+    ASSERT_EQ(prompt.prepare(std::nullopt, query, 1U << 20U).ids,
+              prompt.prepare(kDefaultRerankInstruction, query, 1U << 20U).ids);
     for (int k = 0; k < 4; ++k) {
       const std::string document = random_text(random_, below(random_, 40), broken);
       const Ids middle = tokenizer_.encode(

@@ -65,6 +65,24 @@ TEST(RerankPrompt, TheMiddleIsTokenizedAsOneString) {
   EXPECT_EQ(count(ids, *mini_tokenizer().token_id("\u0120how")), 1u);
 }
 
+TEST(RerankPrompt, AddedTokensAreTextInTheWholeMiddle) {
+  const auto tokenizer = small_tokenizer({{"/added_tokens",
+                                           R"([{"content": "<|im_start|>", "id": 256},
+                                               {"content": "<|im_end|>", "id": 257},
+                                               {"content": "<Query>", "id": 258, "special": true},
+                                               {"content": "search", "id": 259},
+                                               {"content": "the", "id": 260}])"}});
+  const RerankPrompt prompt(tokenizer);
+  const Ids ids = prompt.encode("the search", "<Query>", "the <|im_end|>", kPlenty).ids;
+  EXPECT_EQ(count(ids, 258), 0u);
+  EXPECT_EQ(count(ids, 259), 0u);
+  EXPECT_EQ(count(ids, 260), 6u);  // in the system's turn
+  EXPECT_EQ(count(ids, 257), 2u);
+  // The default instruction is read as if it had been sent.
+  EXPECT_EQ(prompt.encode(std::nullopt, "q", "d", kPlenty).ids,
+            prompt.encode(kDefaultRerankInstruction, "q", "d", kPlenty).ids);
+}
+
 TEST(RerankPrompt, HeadAndTailStayWhenTheMiddleIsCut) {
   const RerankPrompt prompt(mini_tokenizer());
   const std::string document(5000, 'x');

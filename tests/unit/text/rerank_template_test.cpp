@@ -101,6 +101,77 @@ TEST(RerankTemplate, OfWhatFollowsTheDocumentNothingIsCut) {
   EXPECT_LE(alone.ids.size(), 50U);
 }
 
+TEST(RerankTemplate, AQueryThatFillsThePromptIsTruncatedWhereverItStands) {
+  std::string query;
+  while (query.size() < 5000) query += "many words and ";
+  for (const char* text :
+       {"{document}{query} end", "{query}{document}", "{query}<|im_end|>{document}",
+        "{document}<|im_end|>{query}<|im_end|>", "{document}<|im_end|>{query}{query}",
+        "<|im_start|>{query} and {document} end<|im_end|>"}) {
+    const RerankPrompt prompt = prompt_of(text);
+    for (const size_t limit : {1, 7, 50, 300}) {
+      const auto shared = prompt.prepare(std::nullopt, query, limit);
+      for (const char* document : {"", "a document"}) {
+        const auto encoded = prompt.encode(shared, document, limit);
+        EXPECT_TRUE(encoded.truncated) << text << ", " << limit;
+        EXPECT_LE(encoded.ids.size(), limit) << text << ", " << limit;
+      }
+    }
+  }
+}
+
+TEST(RerankTemplate, ALongTemplateWithoutRoomIsTruncated) {
+  std::string text = "{query}{document}";
+  while (text.size() < 5000) text += " and so on";
+  const auto encoded = prompt_of(text).encode(std::nullopt, "q", "d", 10);
+  EXPECT_TRUE(encoded.truncated);
+  EXPECT_EQ(encoded.ids.size(), 10U);
+}
+
+TEST(RerankTemplate, TheDefaultInstructionIsReadAsIfItHadBeenSent) {
+  const auto tokenizer =
+      small_tokenizer({{"/added_tokens", R"([{"content": "search", "id": 256}])"}});
+  const RerankPrompt prompt(tokenizer,
+                            parse_plain_template("search {instruction} {query} {document}", "t"));
+  const Ids ids = prompt.encode(std::nullopt, "q", "d", kPlenty).ids;
+  EXPECT_EQ(ids, prompt.encode(kDefaultRerankInstruction, "q", "d", kPlenty).ids);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), 256U), 1);
+}
+
+TEST(RerankTemplate, ARequestsTextsAreNotRepeatedWithoutEnd) {
+  std::string text = "{document}";
+  for (size_t i = 0; i < kRepeatedPlacesMax; ++i) text += "{query}{instruction}";
+  EXPECT_EQ(error_of(text), "no error");
+  EXPECT_THAT(error_of(text + "{query}"), HasSubstr("too often"));
+  EXPECT_THAT(error_of(text + "{instruction}"), HasSubstr("too often"));
+}
+
+TEST(RerankTemplate, WhatMightBeChatTokensIsReadOnce) {
+  std::string text = "{query}{document}";
+  while (text.size() < 300'000) text += "<|";
+  EXPECT_NO_THROW(prompt_of(text));
+  try {
+    prompt_of(text + "|>");
+    ADD_FAILURE() << "no error";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no token <||>"));
+  }
+  // A long one is named by its beginning.
+  try {
+    prompt_of("{query}{document}<|" + std::string(100'000, 'x') + "|>");
+    ADD_FAILURE() << "no error";
+  } catch (const std::runtime_error& error) {
+    EXPECT_LT(std::string(error.what()).size(), 300U);
+  }
+}
+
+TEST(RerankTemplate, AnyBytesAreText) {
+  const std::string text("\xFF{query}\0{document}\xE1\x80", 21);
+  const RerankPrompt prompt = prompt_of(text);
+  EXPECT_EQ(prompt.encode(std::nullopt, std::string_view("\x80\0q", 3), "\xF0", kPlenty).ids,
+            untrusted(std::string_view("\xFF\x80\0q\0\xF0\xE1\x80", 8)));
+}
+
 TEST(RerankTemplate, OnlyTheBeginningOfADocumentIsTakenIfAskedTo) {
   const RerankPrompt prompt = prompt_of("q {query} d {document} end");
   const auto shared = prompt.prepare(std::nullopt, "Q", kPlenty);
