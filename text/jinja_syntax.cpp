@@ -12,7 +12,8 @@
 namespace espalier::text::jinja {
 namespace {
 
-constexpr size_t kOperationsMax = 4096;
+/// In one statement: the evaluation recurses over its operations.
+constexpr size_t kOperationsMax = 256;
 
 class Parser {
  public:
@@ -96,6 +97,7 @@ class Parser {
   }
 
   Statement statement() {
+    operations_ = 0;
     Token token = take();
     Statement result;
     if (token.kind == TokenKind::kLiteral) {

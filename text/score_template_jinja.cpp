@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "text/jinja_syntax.h"
+#include "text/utf8.h"
 #include "text/white_space.h"
 
 namespace espalier::text {
@@ -21,7 +22,10 @@ using jinja::StatementKind;
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
 
 constexpr size_t kStepsMax = 100'000;              // expressions and statements that are run
-constexpr size_t kRenderedMax = size_t{1} << 20U;  // bytes of literal text of one value
+constexpr size_t kRenderedMax = size_t{1} << 18U;  // bytes of literal text of one value
+constexpr size_t kPartsMax = 256;                  // of one value
+constexpr size_t kWorkMax = size_t{1} << 26U;      // bytes of all values that are made
+constexpr size_t kMessageBytesMax = 200;           // what is told of a template's error
 
 /// A value while the template runs. Texts are parts: literal ones and marks.
 struct Value {
@@ -76,8 +80,22 @@ std::string fixed_text(const Value& value, const char* what) {
   return text;
 }
 
-void append(const RerankParts& more, RerankParts& text) {
+size_t bytes_of(const RerankParts& parts) {
   size_t bytes = 0;
+  for (const RerankPart& part : parts) {
+    const auto* const literal = std::get_if<std::string>(&part);
+    bytes += sizeof(part) + (literal != nullptr ? literal->size() : 0);
+  }
+  return bytes;
+}
+
+size_t bytes_of(const Value& value) {
+  size_t bytes = sizeof(value) + bytes_of(value.text) + value.role.size();
+  for (const Value& entry : value.entries) bytes += bytes_of(entry);
+  return bytes;
+}
+
+void append(const RerankParts& more, RerankParts& text) {
   for (const RerankPart& part : more) {
     const auto* const literal = std::get_if<std::string>(&part);
     auto* const last = text.empty() ? nullptr : std::get_if<std::string>(&text.back());
@@ -87,11 +105,7 @@ void append(const RerankParts& more, RerankParts& text) {
       text.push_back(part);
     }
   }
-  for (const RerankPart& part : text) {
-    const auto* const literal = std::get_if<std::string>(&part);
-    bytes += literal != nullptr ? literal->size() : 1;
-  }
-  if (bytes > kRenderedMax) fail("so long a text");
+  if (text.size() > kPartsMax || bytes_of(text) > kRenderedMax) fail("so long a text");
 }
 
 /// As it would be put out.
@@ -166,6 +180,12 @@ class Run {
     if (++steps_ > kStepsMax) fail("so many steps");
   }
 
+  /// What is made costs time and memory.
+  void count_work(size_t bytes) {
+    work_ += bytes;
+    if (work_ > kWorkMax) fail("so much work");
+  }
+
   void run(const std::vector<Statement>& statements) {
     for (const Statement& statement : statements) {
       count_step();
@@ -204,6 +224,7 @@ class Run {
     if (!over.is(Kind::kList)) fail("{% for %} over something that is no list");
     for (const Value& entry : over.entries) {
       std::map<std::string, Value> locals = locals_ != nullptr ? *locals_ : variables_;
+      for (const auto& [name, value] : locals) count_work(name.size() + bytes_of(value));
       locals[statement.text] = entry;
       auto* const outer = std::exchange(locals_, &locals);
       run(statement.branches.front());
@@ -213,6 +234,12 @@ class Run {
 
   Value value_of(const Expression& e) {
     count_step();
+    Value value = evaluated(e);
+    count_work(bytes_of(value));
+    return value;
+  }
+
+  Value evaluated(const Expression& e) {
     switch (e.kind) {
       case ExpressionKind::kText:
         return Value::literal(e.text);
@@ -355,8 +382,11 @@ class Run {
     if (e.text == "==") return Value::boolean(equal(left, right));
     if (e.text == "!=") return Value::boolean(!equal(left, right));
     if (e.text == "in") {
-      return Value::boolean(fixed_text(right, "searching").find(fixed_text(left, "searching")) !=
-                            std::string::npos);
+      const std::string part = fixed_text(left, "searching");
+      const std::string whole = fixed_text(right, "searching");
+      constexpr size_t kComparedAtOnce = 256;
+      count_work(part.size() * whole.size() / kComparedAtOnce);
+      return Value::boolean(whole.find(part) != std::string::npos);
     }
     if (e.text == "+" && !(left.is(Kind::kText) && right.is(Kind::kText))) {
       fail("adding what is no text");
@@ -370,7 +400,21 @@ class Run {
   std::map<std::string, Value>* locals_ = nullptr;  // in a loop: all variables there
   RerankParts output_;
   size_t steps_ = 0;
+  size_t work_ = 0;
 };
+
+/// An error that may quote what the template holds, for a line of text.
+std::string readable(std::string_view error) {
+  std::string text = replace_invalid_utf8(error);
+  if (text.size() > kMessageBytesMax) {
+    size_t end = kMessageBytesMax;
+    while ((static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+    text = text.substr(0, end) + "…";
+  }
+  std::ranges::replace_if(
+      text, [](char c) { return (c >= 0 && c < ' ') || c == '\x7F'; }, ' ');
+  return text;
+}
 
 /// The form of the template with an instruction, if there is one: templates may refuse messages of
 /// other roles, or find theirs by number.
@@ -406,7 +450,7 @@ RerankTemplate parse_score_template(std::string_view source, std::string name) {
     rerank.plain = Run(Instruction::kNone).render(statements);
     rerank.instructed = instructed_form(statements);
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error("the rerank template " + name + " has " + error.what() +
+    throw std::runtime_error("the rerank template " + name + " has " + readable(error.what()) +
                              ", which is not understood");
   }
   rerank.name = std::move(name);

@@ -183,8 +183,46 @@ TEST(ScoreTemplateJinja, HostileOnesEnd) {
   EXPECT_THAT(error_of("{% set a = 'aaaaaaaaaaaaaaaa' %}" + repeated("{% set a = a ~ a %}", 60)),
               HasSubstr("so long a text"));
   EXPECT_THAT(error_of(repeated("{% for a in messages %}", 30) + repeated("{% endfor %}", 30)),
+              HasSubstr("so much work"));
+  EXPECT_THAT(error_of("{% for a in messages %}" + repeated("{{ 1 }}", 30'000) + "{% endfor %}"),
               HasSubstr("so many steps"));
   EXPECT_THAT(error_of(std::string(1'000'000, 'a')), HasSubstr("so long a template"));
+}
+
+TEST(ScoreTemplateJinja, HostileOnesTakeLittleTimeAndMemory) {
+  const auto repeated = [](const std::string& text, size_t times) {
+    std::string all;
+    for (size_t i = 0; i < times; ++i) all += text;
+    return all;
+  };
+  // As deep as it may be.
+  EXPECT_EQ(rendered("{{ 'a'" + repeated("|trim", 250) + " }}"), "a");
+  EXPECT_THAT(error_of("{{ 'a'" + repeated("|trim", 300) + " }}"), HasSubstr("so many operations"));
+  EXPECT_EQ(rendered(repeated("{{ 'a' ~ 'b' ~ 'c' ~ 'd' }}", 1000)).size(), 4000U);
+  // A place in many copies, kept under many names, and shown again and again.
+  const std::string many = "{% set a = messages[0].content %}" + repeated("{% set a = a ~ a %}", 9);
+  EXPECT_THAT(error_of(many), HasSubstr("so long a text"));
+  EXPECT_THAT(error_of(repeated("{{ messages[0].content }}", 1000)), HasSubstr("so long a text"));
+  const std::string long_text =
+      "{% set a = 'aaaaaaaaaaaaaaaa' %}" + repeated("{% set a = a ~ a %}", 13);
+  std::string kept = long_text;
+  for (int i = 0; i < 2000; ++i) kept += "{% set b" + std::to_string(i) + " = a %}";
+  EXPECT_THAT(error_of(kept), HasSubstr("so much work"));
+  EXPECT_THAT(
+      error_of(long_text + repeated("{% for m in messages %}", 10) + repeated("{% endfor %}", 10)),
+      HasSubstr("so much work"));
+  EXPECT_THAT(error_of(long_text + repeated("{% set c = (a ~ 'b') in a %}", 1000)),
+              HasSubstr("so much work"));
+}
+
+TEST(ScoreTemplateJinja, AnErrorQuotesTheTemplateReadably) {
+  const std::string error =
+      error_of(std::string("{{ a \n\x1b[2J\xFF") + std::string(100'000, 'x') + " }}");
+  EXPECT_LT(error.size(), 400U);
+  EXPECT_EQ(error.find('\x1b'), std::string::npos);
+  const std::string filter = error_of("{{ 'a' | " + std::string(100'000, 'f') + " }}");
+  EXPECT_LT(filter.size(), 400U);
+  EXPECT_THAT(filter, HasSubstr("which is not understood"));
 }
 
 TEST(ScoreTemplateJinja, ChatTemplatesAreNone) {
