@@ -28,9 +28,31 @@ constexpr std::array kSettings = {"config.json",
                                   "config_sentence_transformers.json",
                                   "sentence_bert_config.json"};
 constexpr std::string_view kTemplates = "additional_chat_templates/";
+constexpr size_t kAdaptersMax = 100;
+constexpr std::string_view kAdapters = "adapters/";
+constexpr std::string_view kAdapterConfig = "adapter_config.json";
+constexpr std::string_view kAdapterWeights = "adapter_model.safetensors";
 
 bool contains(const std::vector<std::string>& files, std::string_view name) {
   return std::ranges::find(files, name) != files.end();
+}
+
+/// LoRA adapters that the model brings along: adapters/NAME/…, which --lora NAME chooses.
+std::vector<std::string> files_of_adapters(const std::vector<std::string>& files,
+                                           const std::string& repository) {
+  std::vector<std::string> needed;
+  for (const std::string& file : files) {
+    const std::string folder = file.substr(0, file.rfind('/') + 1);
+    const bool is_config = file == folder + std::string(kAdapterConfig);
+    const std::string weights = folder + std::string(kAdapterWeights);
+    if (!is_config || !folder.starts_with(kAdapters) || std::ranges::count(folder, '/') != 2 ||
+        !contains(files, weights))
+      continue;
+    needed.push_back(file);
+    needed.push_back(weights);
+    if (needed.size() > 2 * kAdaptersMax) throw HubError(repository + " has too many adapters");
+  }
+  return needed;
 }
 
 bool is_direct_child(std::string_view file, std::string_view folder_with_slash) {
@@ -83,6 +105,10 @@ bool has_safetensors(const std::vector<std::string>& files) {
 
 std::vector<std::string> settings_files(const std::vector<std::string>& files,
                                         const std::string& repository) {
+  if (!contains(files, "config.json") && contains(files, kAdapterConfig))
+    throw HubError(repository +
+                   " is a LoRA adapter and no model: download its files into a folder, and start "
+                   "the model that it was trained for with --lora FOLDER");
   if (!contains(files, "config.json"))
     throw HubError(repository + " has no config.json: it is no model that can be loaded");
   if (!has_safetensors(files)) {
@@ -126,6 +152,8 @@ std::vector<std::string> further_files(const std::vector<std::string>& files,
     if (needed.size() > kFilesOfModulesMax)
       throw HubError(repository + " has too many files in the folders of its modules");
   }
+  const std::vector<std::string> adapters = files_of_adapters(files, repository);
+  needed.insert(needed.end(), adapters.begin(), adapters.end());
   if (contains(files, kWeights)) {
     needed.emplace_back(kWeights);
     return needed;

@@ -30,8 +30,9 @@ bool has_safetensors(const std::vector<std::string>& files);
 std::vector<std::string> settings_files(const std::vector<std::string>& files,
                                         const std::string& repository);
 
-/// The rest of them: the weights, and what the modules have in their folders. Weights come last.
-/// Throws HubError for a shard that is not among `files`.
+/// The rest of them: the weights, what the modules have in their folders, and LoRA adapters that
+/// the model brings along. Weights come last. Throws HubError for a shard that is not among
+/// `files`.
 std::vector<std::string> further_files(const std::vector<std::string>& files,
                                        const std::vector<Module>& modules,
                                        const std::vector<std::string>& shards,

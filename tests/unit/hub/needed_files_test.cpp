@@ -52,6 +52,39 @@ TEST(NeededFiles, WeightsComeLastAndInOneForm) {
   EXPECT_THROW(further_files(files, {{"Dense", "4_Dense"}}, {"s1.safetensors"}, "a/b"), HubError);
 }
 
+TEST(NeededFiles, AdaptersThatTheModelBringsAlong) {
+  std::vector<std::string> files = {"model.safetensors",
+                                    "adapters/a/adapter_config.json",
+                                    "adapters/a/adapter_model.safetensors",
+                                    "adapters/a/README.md",
+                                    "adapters/b/adapter_config.json",  // its weights are a pickle
+                                    "adapters/b/adapter_model.bin",
+                                    "adapters/c/deep/adapter_config.json",
+                                    "adapters/c/deep/adapter_model.safetensors",
+                                    "adapters/adapter_config.json",
+                                    "adapters/adapter_model.safetensors",
+                                    "adapter_config.json",
+                                    "adapter_model.safetensors"};
+  EXPECT_THAT(further_files(files, {}, {}, "a/b"),
+              ElementsAre("adapters/a/adapter_config.json", "adapters/a/adapter_model.safetensors",
+                          "model.safetensors"));
+  for (int i = 0; i < 101; ++i) {
+    const std::string folder = "adapters/" + std::to_string(i) + "/";
+    files.push_back(folder + "adapter_config.json");
+    files.push_back(folder + "adapter_model.safetensors");
+  }
+  EXPECT_THROW(further_files(files, {}, {}, "a/b"), HubError);
+}
+
+TEST(NeededFiles, ARepositoryThatIsAnAdapterSaysSo) {
+  try {
+    settings_files({"adapter_config.json", "adapter_model.safetensors", "tokenizer.json"}, "a/b");
+    FAIL();
+  } catch (const HubError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("a/b is a LoRA adapter and no model"));
+  }
+}
+
 TEST(NeededFiles, ModulesAndShardsMayNotLeadElsewhere) {
   EXPECT_THAT(parse_shards(R"({"weight_map": {"a": "y.safetensors", "b": "x.safetensors",
                                               "c": "y.safetensors"}})",
