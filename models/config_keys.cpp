@@ -142,8 +142,9 @@ bool names_a_part(std::string_view key) {
 
 }  // namespace
 
-void refuse_keys_that_change_results(const JsonObject& object) {
+void refuse_keys_that_change_results(const JsonObject& object, bool known_code) {
   for (const std::string& key : object.keys()) {
+    if (known_code && key == "auto_map") continue;
     if (!object.has(key) || std::ranges::find(kHarmless, key) != std::end(kHarmless)) continue;
     const json& value = object.at(key);
     const auto* const changing = std::ranges::find(kChanging, key, &ChangingKey::key);

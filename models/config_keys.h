@@ -17,6 +17,8 @@ namespace espalier::models {
 ///   3. Any other key passes when it is switched off (null, false, 0, "", "none", [], {}), and when
 ///      no word of its name is one of a decoder's parts ("attention", "rope", "norm", …).
 ///   4. What is left is refused.
-void refuse_keys_that_change_results(const JsonObject& object);
+///
+/// Of models with `known_code` (known_code.h) `auto_map` passes.
+void refuse_keys_that_change_results(const JsonObject& object, bool known_code);
 
 }  // namespace espalier::models

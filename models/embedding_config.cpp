@@ -7,6 +7,7 @@
 
 #include "models/gguf_config.h"
 #include "models/json_file.h"
+#include "models/known_code.h"
 #include "models/rerank_config.h"
 #include "models/sentence_modules.h"
 
@@ -142,8 +143,8 @@ std::vector<size_t> read_dimensions(const Path& file) {
   }
   auto dimensions = list.get<std::vector<size_t>>();
   std::ranges::sort(dimensions);
-  const auto twins = std::ranges::unique(dimensions);
-  dimensions.erase(twins.begin(), twins.end());
+  // Not of std::ranges: clang 14, which builds the fuzz targets, cannot compile its result.
+  dimensions.erase(std::unique(dimensions.begin(), dimensions.end()), dimensions.end());
   return dimensions;
 }
 
@@ -165,11 +166,18 @@ EmbeddingConfig read_embedding_config(const Path& model) {
   if (is_gguf(model)) return read_gguf_embedding_config(engine::GgufFile::open(model));
   const Path& folder = model;
   EmbeddingConfig config;
+  // Code of the model's own that pools and normalises as EmbeddingConfig does by default.
+  const bool pools_itself = find_known_code(folder) != nullptr;
+  config.has_pooling_module = pools_itself;
   if (has_file(folder, "modules.json")) {
     const std::vector<SentenceModule> modules = read_sentence_modules(folder);
+    if (!modules.empty() && pools_itself) {
+      throw std::runtime_error(modules.front().where + ": type: " + excerpt(modules.front().kind) +
+                               " is not supported behind the model's own Transformer");
+    }
     // A transformer alone, or with a LogitScore behind it, is a reranker's.
     if (!modules.empty() && modules.front().kind != "LogitScore") read_modules(modules, config);
-    if (modules.empty() && !read_rerank_config(folder).says_so()) {
+    if (modules.empty() && !pools_itself && !read_rerank_config(folder).says_so()) {
       throw std::runtime_error((folder / "modules.json").string() +
                                ": expected the modules Transformer and Pooling");
     }

@@ -26,6 +26,19 @@ size_t bytes_to_pack(const ModelConfig& config, const WeightSource& source) {
   return bytes - source.stored_bytes(expected_tensors(config).front().name);
 }
 
+/// A model that its authors use with one of its adapters only.
+void require_adapter(const ModelConfig& config, const std::filesystem::path& folder) {
+  std::string names;
+  for (const std::string& name : config.needed_adapters) {
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  throw std::runtime_error((folder / "config.json").string() +
+                           ": task_names: the model is used with one of its adapters (" + names +
+                           "): --lora " + config.needed_adapters.front() +
+                           "; or use a model that has one merged, " + config.merged_models +
+                           config.needed_adapters.front());
+}
+
 std::unique_ptr<const WeightSource> open_weights(const std::filesystem::path& model) {
   if (is_gguf(model)) return std::make_unique<const GgufWeights>(GgufWeights::open(model));
   return std::make_unique<const WeightFiles>(WeightFiles::open(model));
@@ -51,6 +64,7 @@ Model Model::load(const std::filesystem::path& folder,
                   std::shared_ptr<engine::ThreadPool> pool, const LoadProgress& progress,
                   const std::vector<std::filesystem::path>& lora_adapters) {
   const ModelConfig config = read_model_config(folder);
+  if (lora_adapters.empty() && !config.needed_adapters.empty()) require_adapter(config, folder);
   EmbeddingConfig embedding = read_embedding_config(folder);
   RerankConfig rerank = read_rerank_config(folder);
   const size_t embedding_size = models::embedding_size(embedding, config.hidden_size);

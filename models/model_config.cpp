@@ -8,6 +8,7 @@
 #include "models/families/family.h"
 #include "models/gguf_config.h"
 #include "models/json_file.h"
+#include "models/known_code.h"
 #include "models/rope_config.h"
 
 namespace espalier::models {
@@ -23,7 +24,8 @@ constexpr size_t kMaxHeads = 4096;
 constexpr size_t kMaxHeadDim = 4096;
 constexpr size_t kMaxVocabulary = size_t{1} << 26;
 
-const Family& read_family(const JsonObject& object) {
+const Family& read_family(const JsonObject& object, const KnownCode* code) {
+  if (code != nullptr) return *code->family;
   const std::string model_type = object.text("model_type", "");
   const Family* const family = find_family(model_type);
   if (family == nullptr) {
@@ -35,7 +37,9 @@ const Family& read_family(const JsonObject& object) {
 }
 
 /// The first of `architectures`: the class that the checkpoint was saved from.
-std::string read_architecture(const JsonObject& object, const Family& family) {
+std::string read_architecture(const JsonObject& object, const Family& family,
+                              const KnownCode* code) {
+  if (code != nullptr) return std::string(code->architecture);
   if (!object.has("architectures")) return {};
   const json& architectures = object.at("architectures");
   if (!architectures.is_array() || (!architectures.empty() && !architectures[0].is_string())) {
@@ -51,6 +55,17 @@ std::string read_architecture(const JsonObject& object, const Family& family) {
   }
   object.fail("architectures", excerpt(found) + " is not supported; supported for model_type " +
                                    std::string(family.model_type) + ": " + supported);
+}
+
+/// The adapters that a model comes with, one of which it needs; `task_names`.
+std::vector<std::string> read_adapters(const JsonObject& object) {
+  if (!object.has("task_names")) object.fail("task_names", "is missing");
+  const json& names = object.at("task_names");
+  const auto is_text = [](const json& name) { return name.is_string(); };
+  if (!names.is_array() || names.empty() || !std::ranges::all_of(names, is_text)) {
+    object.fail("task_names", "expected an array of strings, found " + excerpt(names));
+  }
+  return names.get<std::vector<std::string>>();
 }
 
 size_t read_head_dim(const JsonObject& object, const Family& family, const ModelConfig& config) {
@@ -136,12 +151,17 @@ ModelConfig read_model_config(const std::filesystem::path& model) {
 }
 
 ModelConfig read_model_config(const JsonObject& object) {
-  const Family& family = read_family(object);
+  const KnownCode* const code = find_known_code(object);
+  const Family& family = read_family(object, code);
   // First: what refuses a model as a whole explains more than what is odd about its sizes.
-  refuse_keys_that_change_results(object);
+  refuse_keys_that_change_results(object, code != nullptr);
   ModelConfig config;
   config.model_type = family.model_type;
-  config.architecture = read_architecture(object, family);
+  config.architecture = read_architecture(object, family, code);
+  if (code != nullptr) {
+    config.needed_adapters = read_adapters(object);
+    config.merged_models = code->merged_models;
+  }
   config.torch_dtype = object.text("torch_dtype", object.text("dtype", ""));
   config.qk_norm = family.qk_norm;
   config.qkv_bias = family.qkv_bias;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/activation_function.h"
 #include "engine/rope_frequencies.h"
@@ -21,6 +22,10 @@ struct ModelConfig {
   std::string model_type;    // its family: see models/families/family.h
   std::string architecture;  // first of `architectures`, may be empty
   std::string torch_dtype;   // as published, for display
+  // LoRA adapters of the folder, without one of which the model is not used; and the models that
+  // have one merged, up to its name. Empty as a rule.
+  std::vector<std::string> needed_adapters;
+  std::string merged_models;
   size_t layers = 0;
   size_t hidden_size = 0;
   size_t intermediate_size = 0;

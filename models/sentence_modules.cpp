@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/json_file.h"
+#include "models/known_code.h"
 
 namespace espalier::models {
 namespace {
@@ -13,9 +14,10 @@ namespace {
 using nlohmann::json;
 
 /// The class that a module's `type` names, without the packages that it lies in.
-std::string module_class(const JsonObject& module) {
+std::string module_class(const JsonObject& module, const KnownCode* code) {
   constexpr std::string_view kPackage = "sentence_transformers.";
   const std::string type = module.text("type", "");
+  if (code != nullptr && type == code->transformer_module) return "Transformer";
   if (type.compare(0, kPackage.size(), kPackage) != 0) {
     module.fail("type", excerpt(type) + " is not supported");
   }
@@ -42,11 +44,12 @@ std::vector<SentenceModule> read_sentence_modules(const std::filesystem::path& f
     throw std::runtime_error(file.string() + ": expected an array of modules, found " +
                              excerpt(root));
   }
+  const KnownCode* const code = find_known_code(folder);
   std::vector<SentenceModule> modules;
   for (size_t i = 0; i < root.size(); ++i) {
     std::string where = file.string() + ": module " + std::to_string(i);
     const JsonObject module(root[i], where);
-    std::string kind = module_class(module);
+    std::string kind = module_class(module, code);
     if (i == 0 && kind == "Transformer") {
       if (!module.text("path", "").empty()) {
         module.fail("path", "the transformer must be in the model folder itself");
