@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kRankMax = size_t{1} << 16U;
+constexpr double kAlphaMax = 1e6;  // far above any in use, far below where f32 overflows
 
 /// Keys that say where the adapter came from, how it was trained, or which modules it may have: its
 /// tensors tell which it has.
@@ -118,10 +119,11 @@ Value value_of(const std::map<std::string, Value>& patterns, const std::string& 
   return fallback;
 }
 
-double finite_number(const JsonObject& object, const std::string& key) {
-  const auto number = object.number(key);
-  if (!number) object.fail(key, "is missing");
-  return *number;
+double read_alpha(const JsonObject& object, const std::string& key) {
+  const auto alpha = object.number(key);
+  if (!alpha) object.fail(key, "is missing");
+  if (std::fabs(*alpha) > kAlphaMax) object.fail(key, "must be from -1000000 to 1000000");
+  return *alpha;
 }
 
 }  // namespace
@@ -145,13 +147,13 @@ LoraConfig read_lora_config(const std::filesystem::path& folder) {
   check_keys(config);
   LoraConfig lora;
   lora.rank = config.size("r", kRankMax);
-  lora.alpha = finite_number(config, "lora_alpha");
+  lora.alpha = read_alpha(config, "lora_alpha");
   lora.rslora = config.boolean("use_rslora", false);
   lora.rank_pattern = read_patterns<size_t>(
       config, "rank_pattern", [](const JsonObject& patterns, const std::string& name) {
         return patterns.size(name, kRankMax);
       });
-  lora.alpha_pattern = read_patterns<double>(config, "alpha_pattern", finite_number);
+  lora.alpha_pattern = read_patterns<double>(config, "alpha_pattern", read_alpha);
   return lora;
 }
 

@@ -15,7 +15,7 @@ PREFIX = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
 OUTPUTS, RANK = 256, 4
 
 
-class LoraTest(unittest.TestCase):
+class AdapterTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
@@ -44,6 +44,8 @@ class LoraTest(unittest.TestCase):
         for part in message:
             self.assertIn(part, done.stderr)
 
+
+class LoraTest(AdapterTest):
     def test_an_adapter_changes_embeddings_and_one_of_zeros_does_not(self):
         plain = self.embed()
         self.assertLess(plain @ self.embed("--lora", self.adapter), 0.9999)
@@ -107,6 +109,63 @@ class LoraTest(unittest.TestCase):
             self.assert_refused("adapter_model.safetensors")
         os.remove(path)
         self.assert_refused("has no adapter_model.safetensors")
+
+
+class KnownCodeTest(AdapterTest):
+    """The bundled model, published as jina-embeddings-v5-text-small is: one decoder, an adapter for each task."""
+
+    PUBLISHED = {"model_type": "jina_embeddings_v5", "architectures": ["JinaEmbeddingsV5Model"],
+                 "task_names": ["retrieval", "text-matching"],
+                 "auto_map": {"AutoConfig": "configuration_jina_embeddings_v5.JinaEmbeddingsV5Config",
+                              "AutoModel": "modeling_jina_embeddings_v5.JinaEmbeddingsV5Model"}}
+
+    def setUp(self):
+        super().setUp()
+        self.model = os.path.join(self.folder, "model")
+        shutil.copytree(MODEL, self.model, ignore=shutil.ignore_patterns("training", "eval*", "golden.json", "1_*"))
+        self.change_config()
+        self.write_json("modules.json", [{"idx": 0, "name": "transformer", "path": "", "type": "custom_st.Transformer",
+                                          "kwargs": ["task", "truncate_dim"]}])
+        self.write_json("config_sentence_transformers.json",
+                        {"prompts": {"query": "Query: ", "document": "Document: "}, "default_prompt_name": "document"})
+        for name in ("retrieval", "text-matching"):
+            shutil.copytree(self.adapter, os.path.join(self.model, "adapters", name))
+
+    def write_json(self, name, content):
+        with open(os.path.join(self.model, name), "w", encoding="utf-8") as file:
+            json.dump(content, file)
+
+    def change_config(self, **changes):
+        with open(os.path.join(MODEL, "config.json"), encoding="utf-8") as file:
+            self.write_json("config.json", {**json.load(file), **self.PUBLISHED, **changes})
+
+    def test_with_an_adapter_it_is_the_familys_decoder(self):
+        server = Server("--lora", "retrieval", model=self.model)
+        self.addCleanup(server.kill)
+        self.assertIn("with LoRA adapter", server.log_text())
+        found = server.embed(["a tiger"], input_type="query")[0]
+        expected = run_espalier("embed", "--model", MODEL, "--lora", self.adapter,
+                                stdin=json_lines([{"text": "Query: a tiger"}]))
+        self.assertEqual(expected.returncode, 0, expected.stderr)
+        np.testing.assert_allclose(found, json.loads(expected.stdout)["embedding"], atol=1e-5)
+        self.assertEqual([model["id"] for model in server.get("/v1/models").json()["data"]], ["model"])
+        # It embeds, and says so when asked to rerank.
+        self.assertEqual(server.post("/v1/rerank", {"query": "a", "documents": ["b"]}).status, 400)
+
+    def test_without_one_it_says_what_to_do(self):
+        done = run_espalier("embed", "--model", self.model, stdin=json_lines([{"text": "a"}]))
+        self.assertEqual(done.returncode, 1)
+        for part in ("--lora retrieval", "text-matching", "jinaai/jina-embeddings-v5-text-small-retrieval"):
+            self.assertIn(part, done.stderr)
+
+    def test_other_code_is_refused(self):
+        for changes, message in (({"is_decoder": False}, "is_decoder: false"), ({"auto_map": {"AutoModel": "x.Y"}}, "auto_map"),
+                                 ({"architectures": ["JinaEmbeddingsV5OmniModel"]}, "model_type")):
+            with self.subTest(message):
+                self.change_config(**changes)
+                done = run_espalier("embed", "--model", self.model, "--lora", "retrieval", stdin='{"text": "a"}\n')
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"config.json: {message}", done.stderr)
 
 
 if __name__ == "__main__":
