@@ -1,10 +1,11 @@
 // GGUF files: whatever the bytes say, parse_header() either throws std::runtime_error or returns
 // tensors that lie within the file, have the size that their shape needs, and share no byte; and
-// every value can be read or is refused.
+// every value of metadata and tensors can be read or is refused.
 //
 // Input: a GGUF file.
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,8 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-void check(const GgufFile::Header& header, size_t file_bytes) {
+void check(const GgufFile::Header& header, std::span<const std::byte> file) {
+  const size_t file_bytes = file.size();
   std::vector<bool> taken(file_bytes);
   for (const auto& [name, entry] : header.entries) {
     require(entry.begin <= entry.end && entry.end <= file_bytes);
@@ -31,6 +33,10 @@ void check(const GgufFile::Header& header, size_t file_bytes) {
       taken[byte] = true;
     }
     require(header.other_types.count(name) == 0);
+    const espalier::engine::TensorView tensor{entry.dtype, entry.shape,
+                                              file.subspan(entry.begin, entry.end - entry.begin)};
+    std::vector<float> values(tensor.elements());
+    espalier::engine::convert_to_f32(tensor, 0, values.size(), values.data());
   }
 }
 
@@ -57,9 +63,9 @@ void read_as_everything(const GgufMetadata& metadata, std::string_view key) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    const GgufFile::Header header =
-        GgufFile::parse_header({reinterpret_cast<const std::byte*>(data), size}, "fuzz");
-    check(header, size);
+    const std::span file(reinterpret_cast<const std::byte*>(data), size);
+    const GgufFile::Header header = GgufFile::parse_header(file, "fuzz");
+    check(header, file);
     for (const char* key : {"general.architecture", "a", "b", ""}) {
       read_as_everything(header.metadata, key);
     }
