@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "models/gguf_config.h"
 #include "models/lora.h"
 #include "models/pass_flops.h"
 #include "server/commands/model_tokenizer.h"
@@ -80,6 +81,23 @@ scheduler::WantedRows wanted_rows(models::Pooling pooling) {
   return scheduler::WantedRows::kLast;
 }
 
+/// Some embedding models' GGUF files, Qwen3-Embedding's of June 2025 among them, were made without
+/// the setting that ends inputs as in training. llama.cpp computes what the file says, and warns;
+/// so do we, with the same ids.
+void warn_without_end_token(const std::filesystem::path& file, const ModelOptions& own,
+                            const models::EmbeddingConfig& embedding,
+                            const text::Tokenizer& tokenizer) {
+  const bool embeds = embedding.has_pooling_module || !own.pooling.empty();
+  const bool last = pooling_of(own, embedding) == models::Pooling::kLastToken;
+  if (!models::is_gguf(file) || !embeds || !last || !tokenizer.suffix_tokens().empty()) return;
+  spdlog::warn(
+      "{}: tokenizer.ggml.add_eos_token is not true, so no end token is added to inputs, though "
+      "embeddings are the last token's state. A model that was trained with one (Qwen3-Embedding: "
+      "<|endoftext|>) gives worse embeddings without: use a newer GGUF file of it, or end every "
+      "input with that token",
+      file.string());
+}
+
 /// What the files say that the model was made for; of plain language models, rerankers are
 /// published as they are, and embedding models with sentence-transformers' files or bare.
 server::ModelPurpose purpose_of(const models::Model& model) {
@@ -108,6 +126,7 @@ LoadedModel::LoadedModel(const ModelFiles& files, ModelOptions own, const Option
       rows_(row_budget(options, model_->config(), *gemm_)),
       input_tokens_max_(commands::input_tokens_max(options, model_->config())) {
   model_->reserve(rows_.reserved, rows_.interlude);
+  warn_without_end_token(files_, own_, model_->embedding(), *tokenizer_);
 }
 
 scheduler::ModelPasses LoadedModel::passes() {

@@ -11,8 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from espalier_server import MODEL, EspalierTest, json_lines, run_espalier, time_limit
-from gguf_writer import type_number, write_gguf
-from random_models import HEAD_DIM, RandomModel, gguf_names, sentencepiece_vocabulary, vocabulary_of_tokenizer_json
+from block_formats import BLOCK_FORMATS, dequantise
+from gguf_writer import tensor_bytes, type_number, write_gguf
+from random_models import (CONTEXT, HEAD_DIM, HEADS, HIDDEN, KV_HEADS, LAYERS, MLP, RandomModel, gguf_names,
+                           sentencepiece_vocabulary, vocabulary_of_tokenizer_json)
+from test_model_folders import safetensors
 
 HERE = Path(__file__).resolve().parent
 TOKENIZER = json.loads((Path(MODEL) / "tokenizer.json").read_text())
@@ -39,8 +42,8 @@ def ids_of(model, texts, *options):
     return [line["ids"] for line in lines_of("tokenize", model, texts, *options)]
 
 
-def embeddings_of(model, texts):
-    return np.array([line["embedding"] for line in lines_of("embed", model, texts)])
+def embeddings_of(model, texts, *options):
+    return np.array([line["embedding"] for line in lines_of("embed", model, texts, *options)])
 
 
 def cosines(a, b):
@@ -128,6 +131,11 @@ class LlamaCppTest(GgufTest):
                 vocabulary = vocabulary_of_tokenizer_json(TOKENIZER, pre=pre)
                 self.assert_agrees(self.write(pre, "llama", vocabulary=vocabulary), 0.9999)
 
+    def test_without_an_end_token_ids_are_kept(self):
+        path = self.write("endless", metadata={"tokenizer.ggml.add_eos_token": False})
+        self.assert_agrees(path, 0.9999)
+        self.assertEqual(ids_of(path, TEXTS, "--add-special-tokens"), ids_of(path, TEXTS))
+
     def test_begin_and_end_tokens_and_no_space_before(self):
         vocabulary = sentencepiece_vocabulary(TOKENIZER, add_eos_token=True, add_space_prefix=False)
         path = self.write("end", "llama", vocabulary=vocabulary)
@@ -206,6 +214,82 @@ class SafetensorsTest(GgufTest):
         done = run_espalier("inspect", "--model", folder)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("several GGUF files: mini.F32.gguf, mini.Q8_0.gguf; name one of them", done.stderr)
+
+
+class LoraTest(GgufTest):
+    """Adapters of quantised files, against safetensors that numpy dequantised and added them to."""
+
+    RANK, ALPHA = 4, 12.0
+
+    def write_adapter(self, folder, modules, seed):
+        """Returns what it adds, by tensor."""
+        rng = np.random.default_rng(seed)
+        tensors, updates = {}, {}
+        for layer in range(LAYERS):
+            for module, (outputs, inputs) in modules.items():
+                name = f"layers.{layer}.{module}"
+                a = rng.normal(0, inputs ** -0.5, (self.RANK, inputs)).astype(np.float32)
+                b = rng.normal(0, 0.5, (outputs, self.RANK)).astype(np.float32)
+                tensors |= {f"base_model.model.{name}.lora_A.weight": a, f"base_model.model.{name}.lora_B.weight": b}
+                updates[name + ".weight"] = self.ALPHA / self.RANK * b.astype(float) @ a.astype(float)
+        folder.mkdir()
+        (folder / "adapter_model.safetensors").write_bytes(safetensors(tensors, "F32"))
+        config = {"peft_type": "LORA", "r": self.RANK, "lora_alpha": self.ALPHA, "target_modules": ["q_proj"]}
+        (folder / "adapter_config.json").write_text(json.dumps(config))
+        return updates
+
+    def write_merged(self, folder, architecture, kind, model, updates):
+        """A folder in Hugging Face's layout with what the file's blocks hold, and the updates added."""
+        weights = {}
+        for name, values in model.weights.items():
+            if values.ndim == 2 and kind in BLOCK_FORMATS:
+                values = dequantise(kind, tensor_bytes(values, kind)).reshape(values.shape)
+            weights[name] = (values + updates.get(name, 0)).astype(np.float32)
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(safetensors(weights, "F32"))
+        (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
+        (folder / "config.json").write_text(json.dumps({
+            "model_type": architecture, "num_hidden_layers": LAYERS, "hidden_size": HIDDEN, "intermediate_size": MLP,
+            "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD_DIM,
+            "vocab_size": self.byte_level.size, "max_position_embeddings": CONTEXT, "rms_norm_eps": 1e-5,
+            "rope_theta": 1e5, "hidden_act": "silu", "tie_word_embeddings": True, "torch_dtype": "float32"}))
+
+    def test_an_adapter_of_quantised_weights(self):
+        modules = {"self_attn.q_proj": (HEADS * HEAD_DIM, HIDDEN), "self_attn.k_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
+                   "mlp.down_proj": (HIDDEN, MLP)}
+        # Rows of queries and keys of llama files have an order of their own, which the adapter has not.
+        for architecture, kind in (("qwen3", "Q8_0"), ("qwen3", "Q4_K"), ("llama", "Q8_0"), ("llama", "F16")):
+            with self.subTest(architecture=architecture, kind=kind):
+                name = f"lora-{architecture}-{kind}"
+                path = self.folder / f"{name}.gguf"
+                model = RandomModel(architecture, self.byte_level.size, seed=8)
+                if kind == "F16":
+                    model.weights = {part: values.astype(np.float16).astype(np.float32)
+                                     for part, values in model.weights.items()}
+                model.write(path, kind, self.byte_level)
+                adapter, merged = self.folder / f"{name}-adapter", self.folder / f"{name}-merged"
+                updates = self.write_adapter(adapter, modules, seed=9)
+                self.write_merged(merged, architecture, kind, model, updates)
+                expected = embeddings_of(merged, TEXTS)
+                least = cosines(embeddings_of(path, TEXTS, "--lora", adapter), expected).min()
+                self.assertGreater(least, 0.99999)
+                self.assertLess(cosines(embeddings_of(path, TEXTS), expected).max(), 0.99)
+
+
+class EndTokenTest(GgufTest):
+    def warnings(self, name, metadata, *options):
+        done = run_espalier("embed", "--model", self.write(name, metadata=metadata), *options, stdin='{"text": "a"}\n')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [line for line in done.stderr.splitlines() if "add_eos_token" in line]
+
+    def test_a_warning_where_the_last_token_is_pooled_and_none_ends_inputs(self):
+        without = {"tokenizer.ggml.add_eos_token": False}
+        self.assertEqual(len(self.warnings("endless", without)), 1)
+        self.assertIn("end every input with that token", self.warnings("endless", without)[0])
+        self.assertEqual(self.warnings("ended", {}), [])
+        self.assertEqual(self.warnings("mean", {**without, "qwen3.pooling_type": 1}), [])
+        self.assertEqual(self.warnings("plain", {**without, "qwen3.pooling_type": 0}), [])
+        self.assertEqual(len(self.warnings("plain", {**without, "qwen3.pooling_type": 0}, "--pooling", "last")), 1)
 
 
 class RefusalTest(GgufTest):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +18,9 @@ import espalier_server
 from espalier_server import BINARY, MODEL, Server, environment, run_espalier
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "gguf"))
+from random_models import RandomModel, vocabulary_of_tokenizer_json  # noqa: E402
+
 MEGABYTES = {"MB": 1, "GB": 1000}
 GROUPS = "/sys/fs/cgroup"
 
@@ -102,6 +106,18 @@ class PredictionTest(unittest.TestCase):
         for dtype in ("f32", "bf16", "int8"):
             with self.subTest(dtype):
                 print("tiny", dtype, *self.check(folder, dtype, 8000, "--max-input-tokens", 4096), file=sys.stderr)
+
+
+    @unittest.skipIf(sanitized(), "a sanitizer's shadow memory is not predicted")
+    def test_gguf_files(self):
+        with open(os.path.join(MODEL, "tokenizer.json"), encoding="utf-8") as file:
+            vocabulary = vocabulary_of_tokenizer_json(json.load(file))
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for kind, dtype in (("F32", "f32"), ("Q8_0", "bf16"), ("Q4_K", "int8")):
+            with self.subTest(kind=kind):
+                path = folder / f"{kind}.gguf"
+                RandomModel("qwen3", vocabulary.size, seed=7).write(path, kind, vocabulary)
+                print(kind, dtype, *self.check(str(path), dtype, 8000), file=sys.stderr)
 
 
 class LimitTest(unittest.TestCase):
