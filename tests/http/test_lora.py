@@ -149,6 +149,7 @@ class KnownCodeTest(AdapterTest):
         self.assertEqual(expected.returncode, 0, expected.stderr)
         np.testing.assert_allclose(found, json.loads(expected.stdout)["embedding"], atol=1e-5)
         self.assertEqual([model["id"] for model in server.get("/v1/models").json()["data"]], ["model"])
+        self.assertEqual(server.get("/info").json()["model_id"], "model")
         # It embeds, and says so when asked to rerank.
         self.assertEqual(server.post("/v1/rerank", {"query": "a", "documents": ["b"]}).status, 400)
 
