@@ -11,7 +11,7 @@ import unittest
 
 import numpy as np
 
-from espalier_server import MODEL, EspalierTest, random_inputs, run_espalier, time_limit
+from espalier_server import MODEL, EspalierTest, random_inputs, run_espalier, time_limit, wait_until
 from test_random_models import HIDDEN as OTHER_HIDDEN, write_model
 
 QUERY, DOCUMENTS = "a web server", ["nginx: web server", "tiger: a large cat"]
@@ -252,66 +252,83 @@ class Clients:
 
 
 class FairTurnsTest(SeveralModelsTest):
-    """Two models of different sizes under load from several clients."""
+    """Two models of different sizes under load from several clients: neither waits for more than two batches of the
+    other, the one that runs when a request comes and the one that has been handed to the worker by then."""
 
     names = ("words", "other")
-    options = ("--debug-endpoints", "--max-batch-tokens", "512", "--max-input-tokens", "512",
-               "--api-key", "one", "--api-key", "two", "--api-key", "three", "--admin-key", "admin")
+    keys = tuple(f"key-{number}" for number in range(8))
+    options = ("--debug-endpoints", "--max-batch-tokens", "512", "--max-input-tokens", "512", "--admin-key", "admin",
+               *(part for key in keys for part in ("--api-key", key)))
+    WAITED_FOR_MAX = 2
 
-    def main_batches(self, after=0):
-        """(model, milliseconds, number) of the last batches, those after number `after`, but interludes."""
+    def batches(self, after=0):
+        """Of the last batches, those after number `after`, by number; interludes too."""
         reply = self.server.request("GET", "/debug/timeline", headers={"Authorization": "Bearer admin"})
-        events = [event for event in reply.json()["traceEvents"] if event.get("cat") == "pass" and event["tid"] == 2]
-        batches = [(event["args"]["model"], event["dur"] / 1e3, event["args"]["batch"]) for event in events]
-        return [batch for batch in batches if batch[2] > after]
+        events = [event for event in reply.json()["traceEvents"] if event.get("cat") == "pass"]
+        batches = [{"number": event["args"]["batch"], "model": event["args"]["model"], "interlude": event["tid"] == 3,
+                    "start": event["ts"] / 1e3, "end": (event["ts"] + event["dur"]) / 1e3} for event in events]
+        return sorted((batch for batch in batches if batch["number"] > after), key=lambda batch: batch["number"])
 
     def last_batch(self):
-        return max([number for _, _, number in self.main_batches()], default=0)
-
-    def bulk(self, seed):
-        rng = np.random.default_rng(seed)
-        return lambda: {"input": random_inputs(16, 120, int(rng.integers(1 << 30)))}
+        return max([batch["number"] for batch in self.batches()], default=0)
 
     def feed(self, clients, model, keys):
+        def bulk(seed):
+            rng = np.random.default_rng(seed)
+            return lambda: {"input": random_inputs(16, 120, int(rng.integers(1 << 30))), "model": model}
+
         for number, key in enumerate(keys):
-            body = self.bulk(number)
-            clients.add(model, "/v1/embeddings", lambda body=body: body() | {"model": model},
-                        {"Authorization": f"Bearer {key}"})
+            clients.add(model, "/v1/embeddings", bulk(number), {"Authorization": f"Bearer {key}"})
 
-    def assert_answered(self, clients, *names):
-        for name in names:
-            self.assertTrue(clients.replies[name], name)
-            for reply in clients.replies[name]:
-                self.assertEqual(reply.status, 200, reply)
-                self.assertEqual(reply.json()["model"], name)
+    def assert_answered(self, replies, name):
+        self.assertTrue(replies, name)
+        for reply in replies:
+            self.assertEqual(reply.status, 200, reply)
+            self.assertEqual(reply.json()["model"], name)
 
-    def test_batches_of_two_hungry_models_alternate(self):
-        before = self.last_batch()
-        clients = Clients(self.server)
-        self.feed(clients, "words", ("one", "one", "two", "three", "three"))  # many clients …
-        self.feed(clients, "other", ("one", "one", "one"))                    # … and one
-        clients.run(6)
-        self.assert_answered(clients, "words", "other")
-        batches = [model for model, _, _ in self.main_batches(before)]
-        middle = batches[len(batches) // 4: len(batches) * 3 // 4]
-        self.assertGreater(len(middle), 8)
-        # The queue of a model may be empty for a moment, when all of its clients have just been answered.
-        again = sum(a == b for a, b in zip(middle, middle[1:]))
-        self.assertLessEqual(again, len(middle) // 10, middle)
+    def test_a_queue_of_one_is_served_after_two_batches_of_the_other_at_most(self):
+        for hungry, other in (("words", "other"), ("other", "words")):
+            clients = Clients(self.server)
+            self.feed(clients, hungry, self.keys)  # many clients against one
+            wait_until(lambda: self.server.metric(f'espalier_queue_tickets{{model="{hungry}"}}') > 16, "the queue fills")
+            before = self.last_batch()
+            # Some twelve batches' worth: from its first batch to its last, there is an oldest that waits.
+            reply = self.server.post("/v1/embeddings", {"input": random_inputs(48, 120, 77), "model": other},
+                                     {"Authorization": f"Bearer {self.keys[0]}"})
+            models = [batch["model"] for batch in self.batches(before) if not batch["interlude"]]
+            clients.run(0)
+            self.assert_answered([reply], other)
+            self.assert_answered(clients.replies[hungry], hungry)
+            own = [place for place, model in enumerate(models) if model == other]
+            self.assertGreater(len(own), 8, models)
+            waited_for = [after - place - 1 for place, after in zip(own, own[1:])]
+            self.assertLessEqual(max(waited_for), self.WAITED_FOR_MAX, models)
+            # It is told from a server that serves nobody else meanwhile.
+            self.assertGreater(sum(waited_for), len(own) // 2, models)
 
-    def test_a_light_client_of_one_waits_for_two_batches_of_the_other_at_most(self):
+    def test_a_single_input_for_one_waits_for_two_batches_of_the_other_at_most(self):
         for hungry, light in (("words", "other"), ("other", "words")):
             before = self.last_batch()
             clients = Clients(self.server)
-            self.feed(clients, hungry, ("one", "one", "two", "two", "three", "three"))
+            self.feed(clients, hungry, self.keys)
             clients.add(light, "/v1/embeddings", lambda light=light: {"input": "a tiger", "model": light},
-                        {"Authorization": "Bearer three"}, pause=0.02)
-            clients.run(6)
-            self.assert_answered(clients, hungry, light)
-            longest = max(milliseconds for model, milliseconds, _ in self.main_batches(before) if model == hungry)
-            waits = [int(reply.headers["x-queue-time"]) for reply in clients.replies[light]]
-            self.assertGreater(len(waits), 5)
-            self.assertLessEqual(max(waits), 2 * longest + 50, (hungry, longest, sorted(waits)[-5:]))
+                        {"Authorization": f"Bearer {self.keys[0]}"}, pause=0.02)
+            clients.run(5)
+            batches = self.batches(before)
+            for name in (hungry, light):
+                self.assert_answered(clients.replies[name], name)
+            # One after the other: the replies are those of the batches, in this order. Only the last batches are kept.
+            own = [batch for batch in batches if batch["model"] == light]
+            replies = clients.replies[light][-len(own):]
+            self.assertGreater(len(own), 5)
+            others = [batch for batch in batches if batch["model"] == hungry and not batch["interlude"]]
+            waited_for = []
+            for batch, reply in zip(own, replies):
+                taken = int(reply.headers["x-queue-time"]) + int(reply.headers["x-inference-time"])
+                came = batch["end"] - taken + 2  # both are whole milliseconds
+                waited_for.append(sum(came < one["end"] and one["start"] < batch["start"] for one in others))
+            self.assertLessEqual(max(waited_for), self.WAITED_FOR_MAX, (hungry, waited_for))
+            self.assertGreater(max(waited_for), 0)
 
 
 if __name__ == "__main__":
