@@ -49,7 +49,15 @@ std::optional<Failure> AdmissionControl::never_fits(const Submission& submission
   return std::nullopt;
 }
 
-Failure AdmissionControl::queue_full(const QueueDepth& demand, const QueueDepth& depth) const {
+Failure AdmissionControl::queue_full(const QueueDepth& demand,
+                                     const std::vector<QueueDepth>& depths) const {
+  QueueDepth depth;
+  double backlog_seconds = 0;
+  for (size_t model = 0; model < depths.size(); ++model) {
+    depth.tickets += depths[model].tickets;
+    depth.tokens += depths[model].tokens;
+    backlog_seconds += predicted_seconds(model, depths[model].tokens);
+  }
   // How much must leave before `wanted` more fit.
   const auto excess = [](size_t held, size_t wanted, size_t max) {
     return held + wanted > max ? static_cast<double>(held + wanted - max) : 0.0;
@@ -61,8 +69,10 @@ Failure AdmissionControl::queue_full(const QueueDepth& demand, const QueueDepth&
     tokens = std::max(tokens, tokens_per_ticket *
                                   excess(depth.tickets, demand.tickets, limits_.queue_tickets_max));
   }
-  const double seconds = std::clamp(std::ceil(predicted_seconds(static_cast<size_t>(tokens))),
-                                    kRetryAfterSecondsMin, kRetryAfterSecondsMax);
+  const double seconds_per_token =
+      depth.tokens > 0 ? backlog_seconds / static_cast<double>(depth.tokens) : 0;
+  const double seconds = std::clamp(std::ceil(tokens * seconds_per_token), kRetryAfterSecondsMin,
+                                    kRetryAfterSecondsMax);
   return {FailureKind::kQueueFull,
           "the queue is full: " + std::to_string(depth.tickets) + " inputs of " +
               std::to_string(depth.tokens) + " tokens are waiting; try again in " +
@@ -70,19 +80,22 @@ Failure AdmissionControl::queue_full(const QueueDepth& demand, const QueueDepth&
           std::chrono::seconds(static_cast<int64_t>(seconds))};
 }
 
-double AdmissionControl::predicted_seconds(size_t tokens) const {
-  const double rate = tokens_per_second_.load(std::memory_order_relaxed);
+double AdmissionControl::predicted_seconds(size_t model, size_t tokens) const {
+  double rate = rate_of(model);
+  for (size_t other = 0; !has_observed(model) && other < tokens_per_second_.size(); ++other) {
+    if (has_observed(other)) rate = rate > 0 ? std::min(rate, rate_of(other)) : rate_of(other);
+  }
   return rate > 0 ? static_cast<double>(tokens) / rate : 0;
 }
 
-void AdmissionControl::observe_batch(size_t tokens, double seconds) {
+void AdmissionControl::observe_batch(size_t model, size_t tokens, double seconds) {
   if (seconds <= 0) {
     return;  // too quick for the clock: says nothing
   }
   const double rate = static_cast<double>(tokens) / seconds;
-  const double before = tokens_per_second_.load(std::memory_order_relaxed);
-  tokens_per_second_.store(before > 0 ? before + kRateWeight * (rate - before) : rate,
-                           std::memory_order_relaxed);
+  const double before = rate_of(model);
+  tokens_per_second_[model].store(before > 0 ? before + kRateWeight * (rate - before) : rate,
+                                  std::memory_order_relaxed);
 }
 
 }  // namespace espalier::scheduler

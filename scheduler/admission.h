@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "scheduler/request.h"
 #include "scheduler/scheduler.h"
@@ -17,7 +18,8 @@ QueueDepth demand_of(const Submission& submission);
 
 class AdmissionControl {
  public:
-  explicit AdmissionControl(const SchedulerLimits& limits) : limits_(limits) {}
+  explicit AdmissionControl(const SchedulerLimits& limits, size_t models = 1)
+      : limits_(limits), tokens_per_second_(models) {}
 
   /// Tokens that a submission may have.
   size_t tokens_max() const { return limits_.queue_tokens_max; }
@@ -25,19 +27,29 @@ class AdmissionControl {
   /// Why `submission` could never be computed here (kNeverFits), if so.
   std::optional<Failure> never_fits(const Submission& submission) const;
 
-  /// The answer to a `demand` that finds `depth` in the queue (kQueueFull): retry_after is the time
-  /// in which, at the observed rate, enough of the backlog will have left; at least 1 s.
-  Failure queue_full(const QueueDepth& demand, const QueueDepth& depth) const;
+  /// The answer to a `demand` that finds `depths`, by model, in the queue (kQueueFull): retry_after
+  /// is the time in which, at the observed rates, enough of the backlog will have left; at least
+  /// 1 s.
+  Failure queue_full(const QueueDepth& demand, const std::vector<QueueDepth>& depths) const;
 
-  /// How long `tokens` take at the observed rate; 0 if none has been observed.
-  double predicted_seconds(size_t tokens) const;
+  /// Whether a batch of `model` has been observed.
+  bool has_observed(size_t model) const { return rate_of(model) > 0; }
+  /// How long `tokens` of `model` take at the rate that has been observed of it, or else at the
+  /// least of the others'; 0 if none has been observed.
+  double predicted_seconds(size_t model, size_t tokens) const;
 
-  /// A batch of `tokens` full rows took `seconds`.
-  void observe_batch(size_t tokens, double seconds);
+  /// A batch of `tokens` full rows of `model` took `seconds`.
+  void observe_batch(size_t model, size_t tokens, double seconds);
 
  private:
+  double rate_of(size_t model) const {
+    return tokens_per_second_[model].load(std::memory_order_relaxed);
+  }
+
   const SchedulerLimits limits_;
-  std::atomic<double> tokens_per_second_{0};  // moving average; 0 until a batch has been seen
+  // Moving averages by model; 0 until a batch has been seen. Models of different sizes differ by
+  // orders of magnitude.
+  std::vector<std::atomic<double>> tokens_per_second_;
 };
 
 }  // namespace espalier::scheduler

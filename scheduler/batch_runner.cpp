@@ -159,7 +159,7 @@ std::optional<std::string> BatchRunner::compute(const Batch& batch, const Pause&
   }
   const double seconds = pace.own_seconds_until(Clock::now());
   if (!error && !abandoned) {
-    admission_.observe_batch(batch.full_rows, seconds);
+    admission_.observe_batch(batch.model(), batch.full_rows, seconds);
     costs_[batch.model()].observe(batch.work, seconds);
   }
   // Before the tickets: whoever sees a result sees it counted.

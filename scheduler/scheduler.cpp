@@ -94,7 +94,7 @@ struct Scheduler::Impl {
   Impl(const std::vector<ModelPasses>& models_in, const SchedulerLimits& limits,
        SchedulerObserver* observer)
       : models(models_in.size()),
-        admission(limits),
+        admission(limits, models_in.size()),
         costs(cost_models(models_in)),
         queue(make_queue(models_in, limits)),
         worker(models_in, limits, costs, admission, observer),
@@ -140,7 +140,7 @@ Result<std::shared_ptr<PendingRequest>> Scheduler::submit(Submission submission)
     case QueueAnswer::kAdmitted:
       return handle;
     case QueueAnswer::kFull:
-      return tl::unexpected(impl_->admission.queue_full(demand, impl_->queue->depth()));
+      return tl::unexpected(impl_->admission.queue_full(demand, impl_->queue->depths()));
     case QueueAnswer::kClosed:
       break;
   }
@@ -161,14 +161,19 @@ std::vector<QueueDepth> Scheduler::queue_depths() const { return impl_->queue->d
 
 size_t Scheduler::submission_tokens_max() const { return impl_->admission.tokens_max(); }
 
-double Scheduler::predicted_seconds(size_t tokens) const {
-  const QueueDepth depth = impl_->queue->depth();
-  double row_seconds = 0;
-  for (const CostModel& model : impl_->costs) {
-    row_seconds = std::max(row_seconds, model.coefficients().row);
+double Scheduler::predicted_seconds(size_t model, size_t tokens) const {
+  if (!impl_->admission.has_observed(model)) {
+    return 0;
   }
-  return std::max(impl_->admission.predicted_seconds(depth.tokens + tokens),
-                  row_seconds * (depth.cost + static_cast<double>(tokens)));
+  std::vector<QueueDepth> depths = impl_->queue->depths();
+  depths[model].tokens += tokens;
+  depths[model].cost += static_cast<double>(tokens);
+  double seconds = 0;
+  for (size_t m = 0; m < depths.size(); ++m) {
+    seconds += std::max(impl_->admission.predicted_seconds(m, depths[m].tokens),
+                        impl_->costs[m].coefficients().row * depths[m].cost);
+  }
+  return seconds;
 }
 
 }  // namespace espalier::scheduler

@@ -151,9 +151,9 @@ class Scheduler {
   /// Tokens of one submission; with more it never fits (FailureKind::kNeverFits).
   size_t submission_tokens_max() const;
 
-  /// How long what waits, and `tokens` more, will take at the rate of late, or without sharing
-  /// anything if that is longer; 0 if nothing has run yet.
-  double predicted_seconds(size_t tokens) const;
+  /// How long what waits, and `tokens` more of `model`, will take at each model's rate of late, or
+  /// without sharing anything if that is longer; 0 if nothing of `model` has run yet.
+  double predicted_seconds(size_t model, size_t tokens) const;
 
  private:
   struct Impl;

@@ -48,7 +48,7 @@ class Attempt {
  public:
   Attempt(const ServedModel& model, const scheduler::Scheduler& scheduler, const Caller& caller)
       : caller_(caller), deadline_(model.request_timeout, caller.timeout, Clock::now()) {
-    deadline_.expect(scheduler.predicted_seconds(0));
+    deadline_.expect(scheduler.predicted_seconds(model.scheduler_index, 0));
   }
 
   const Identity& identity() const { return caller_.identity; }
@@ -84,7 +84,7 @@ Result<scheduler::Completed> compute(scheduler::Scheduler& scheduler, const Serv
     if (error.kind == ErrorKind::kInvalidRequest) error.param = param;
     return tl::unexpected(std::move(error));
   };
-  attempt.deadline().expect(scheduler.predicted_seconds(report.tokens));
+  attempt.deadline().expect(scheduler.predicted_seconds(model.scheduler_index, report.tokens));
   scheduler::Submission submission;
   submission.model = model.scheduler_index;
   submission.tenant = attempt.identity().tenant;

@@ -215,11 +215,11 @@ TEST_F(SchedulerTest, TenantsShareABatchButNoRows) {
 
 TEST_F(SchedulerTest, PredictsWhatABacklogTakesOnceSomethingHasRun) {
   start(SchedulerLimits{});
-  EXPECT_EQ(scheduler_->predicted_seconds(1000), 0);
+  EXPECT_EQ(scheduler_->predicted_seconds(0, 1000), 0);
   door_.open();
   EXPECT_TRUE(completes(*submit(submission_of({{1, 2, 3}}))));
-  EXPECT_GT(scheduler_->predicted_seconds(1000), 0);
-  EXPECT_GT(scheduler_->predicted_seconds(2000), scheduler_->predicted_seconds(1000));
+  EXPECT_GT(scheduler_->predicted_seconds(0, 1000), 0);
+  EXPECT_GT(scheduler_->predicted_seconds(0, 2000), scheduler_->predicted_seconds(0, 1000));
 }
 
 TEST_F(SchedulerTest, ModelsNeverShareABatch) {
@@ -237,6 +237,24 @@ TEST_F(SchedulerTest, ModelsNeverShareABatch) {
   }
   EXPECT_GE(first_model.runs(), 1U);
   EXPECT_GE(second_model.runs(), 1U);
+}
+
+TEST_F(SchedulerTest, PredictsByTheModelThatWillRun) {
+  FakeForwardPass quick;
+  FakeForwardPass slow;
+  slow.before_run = [](const engine::BatchPlan&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  Scheduler scheduler({&quick, &slow}, SchedulerLimits{}, nullptr);
+  EXPECT_TRUE(completes(**scheduler.submit(submission_of({{1, 2, 3}}))));
+  const double quick_alone = scheduler.predicted_seconds(0, 3000);
+  EXPECT_GT(quick_alone, 0);
+  EXPECT_EQ(scheduler.predicted_seconds(1, 3000), 0);  // the other's rate says nothing of it
+  Submission submission = submission_of({{1, 2, 3}});
+  submission.model = 1;
+  EXPECT_TRUE(completes(**scheduler.submit(std::move(submission))));
+  EXPECT_GE(scheduler.predicted_seconds(1, 3000), 50);  // 3 tokens take 50 ms or more
+  EXPECT_EQ(scheduler.predicted_seconds(0, 3000), quick_alone);
 }
 
 TEST_F(SchedulerTest, RefusesWhatNeverFits) {
