@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -185,8 +186,12 @@ void LoadedModel::add_reranking(server::ServedModel& served) const {
   try {
     RerankChoice choice = choose_reranking(files_, *model_, *tokenizer_, own_);
     served.rerank_prompt.emplace(*tokenizer_, choice.rerank);
-    const auto ids =
-        served.rerank_prompt->encode(std::nullopt, "", "", served.max_input_tokens).ids;
+    const text::RerankPrompt& prompt = *served.rerank_prompt;
+    auto ids = prompt.encode(std::nullopt, "", "", served.max_input_tokens).ids;
+    if (prompt.takes_instruction()) {
+      std::ranges::copy(prompt.encode("", "", "", served.max_input_tokens).ids,
+                        std::back_inserter(ids));
+    }
     if (!ids.empty() && *std::ranges::max_element(ids) >= served.vocab_size) {
       throw std::runtime_error("its embedding table lacks a token of the template");
     }

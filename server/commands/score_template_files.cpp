@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/json_file.h"
 #include "text/score_template_jinja.h"
 
 namespace espalier::commands {
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kTemplateBytesMax = size_t{1} << 20U;
-constexpr size_t kConfigBytesMax = size_t{64} << 20U;
+constexpr size_t kConfigBytesMax = size_t{16} << 20U;
 
 /// The bytes of a regular file; nothing if there is none, or it has more than `most`.
 std::optional<std::string> read_file(const fs::path& file, size_t most) {
@@ -42,7 +43,12 @@ struct NamedSource {
 std::vector<NamedSource> templates_of_config(const fs::path& file) {
   const auto bytes = read_file(file, kConfigBytesMax);
   if (!bytes) return {};
-  const auto config = nlohmann::json::parse(*bytes, nullptr, false);
+  nlohmann::json config;
+  try {
+    config = models::parse_json(*bytes, file.string());
+  } catch (const std::runtime_error& error) {
+    spdlog::warn("{}; no rerank template is taken from it", error.what());
+  }
   if (!config.is_object() || !config.contains("chat_template")) return {};
   const std::string name = file.string() + ": chat_template";
   const nlohmann::json& entry = config["chat_template"];
@@ -54,7 +60,7 @@ std::vector<NamedSource> templates_of_config(const fs::path& file) {
                           each.contains("template") && each["template"].is_string();
     if (complete) {
       found.push_back(
-          {name + " " + each["name"].get<std::string>(), each["template"].get<std::string>()});
+          {name + " " + models::excerpt(each["name"]), each["template"].get<std::string>()});
     }
   }
   return found;
