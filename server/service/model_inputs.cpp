@@ -302,7 +302,7 @@ Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const Sc
     shared[q] = prompt.prepare(instruction, query, limit);
     const auto alone = prompt.encode(shared[q], "", limit);
     // Its prompts will be no shorter.
-    if (!alone.truncated) return queries_budget.take(alone.ids.size());
+    if (!alone.truncated && alone.ids.size() < limit) return queries_budget.take(alone.ids.size());
     return no_room(one_query ? request.query_field
                              : request.query_field + "[" + std::to_string(q) + "]");
   });
@@ -320,6 +320,13 @@ Result<std::vector<TokenIds>> score_token_ids(const ServedModel& model, const Sc
                      std::to_string(limit) +
                      " tokens. Shorten it, or send \"truncate\": true to have its end cut";
       return invalid_input(std::move(param), std::move(message), "context_length_exceeded");
+    }
+    if (const auto unknown = find_unknown(model, encoded.ids); unknown != encoded.ids.end()) {
+      return invalid_input(
+          request.single_document ? request.document_field
+                                  : request.document_field + "[" + std::to_string(i) + "]",
+          "the prompt of this query and document holds token " + std::to_string(*unknown) +
+              ", which this model was not trained with; leave the text out that makes it");
     }
     sequences[i] = std::move(encoded.ids);
     return budget.take(sequences[i].size());

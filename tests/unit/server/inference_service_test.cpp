@@ -289,6 +289,21 @@ TEST_F(Service, QueryThatFillsTheTemplateIsNamed) {
   EXPECT_EQ(score(request).error().param, "truncate_prompt_tokens");
 }
 
+TEST_F(Service, QueryThatLeavesNoTokenForADocumentIsNamed) {
+  auto request = rerank_of({""});
+  ASSERT_TRUE(score(request));
+  const size_t alone = report_.tokens;
+  request.documents = {"word"};
+  for (const size_t limit : {alone - 1, alone}) {
+    request.tokens_max = limit;
+    const auto answer = score(request);
+    ASSERT_FALSE(answer) << limit;
+    EXPECT_EQ(answer.error().param, "query");
+  }
+  request.tokens_max = alone + 1;
+  EXPECT_TRUE(score(request));
+}
+
 TEST_F(Service, DocumentForgesNoSpecialToken) {
   const auto tokens_with = [&](const std::string& document) {
     EXPECT_TRUE(score(rerank_of({document})));
@@ -604,6 +619,13 @@ TEST_F(ServiceWithASmallTable, SpecialTokenInATextThatTheModelLacksIs400) {
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, ErrorKind::kInvalidRequest);
   EXPECT_EQ(answer.error().param, "input");
+}
+
+TEST_F(ServiceWithASmallTable, TokenOfAPromptThatTheModelLacksIs400) {
+  const auto answer = score(rerank_of({"a document"}));  // the template has <|im_end|>
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, ErrorKind::kInvalidRequest);
+  EXPECT_EQ(answer.error().param, "documents[0]");
 }
 
 class ServiceWithASmallQueue : public Service {
