@@ -18,6 +18,8 @@ using nlohmann::json;
 using Path = std::filesystem::path;
 
 constexpr size_t kMaxWidth = size_t{1} << 20;
+/// One folder may be named again and again: memory is to follow from the files' sizes.
+constexpr size_t kDenseModulesMax = 8;
 
 constexpr char kSupportedPooling[] = "supported: lasttoken, mean and cls, one of them";
 
@@ -94,13 +96,17 @@ void read_modules(const std::vector<SentenceModule>& modules, EmbeddingConfig& c
     if (i == 0 && module.kind == "Pooling") {
       config.pooling = read_pooling(module.config);
     } else if (i > 0 && module.kind == "Dense") {
+      if (config.dense.size() == kDenseModulesMax) {
+        throw std::runtime_error(module.where + ": more than " + std::to_string(kDenseModulesMax) +
+                                 " Dense modules are not supported");
+      }
       config.dense.push_back(read_dense(module.config));
     } else if (i > 0 && last && module.kind == "Normalize") {
       config.normalize = true;
     } else {
       throw std::runtime_error(module.where + ": type: " + excerpt(module.kind) +
-                               " is not supported here; supported: Transformer, Pooling, Dense as "
-                               "often as wanted and optionally Normalize, in this order (or "
+                               " is not supported here; supported: Transformer, Pooling, Dense up "
+                               "to 8 times and optionally Normalize, in this order (or "
                                "Transformer and LogitScore)");
     }
   }

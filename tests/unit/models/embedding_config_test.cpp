@@ -149,6 +149,19 @@ TEST_F(EmbeddingConfigTest, DenseModulesFollowPooling) {
   EXPECT_THAT(error(), HasSubstr("module_input_name"));
 }
 
+TEST_F(EmbeddingConfigTest, OneDenseModuleIsNotRepeatedWithoutEnd) {
+  folder_.write("1_Pooling/config.json", kLastToken);
+  folder_.write("2_Dense/config.json", R"({"in_features": 8, "out_features": 8})");
+  std::string modules = "[" + std::string(kTransformer) + "," + kPooling;
+  for (int i = 0; i < 8; ++i) {
+    modules += R"(, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"})";
+  }
+  folder_.write("modules.json", modules + "]");
+  EXPECT_EQ(read().dense.size(), 8U);
+  modules += R"(, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"})";
+  EXPECT_THAT(error_with_modules(modules + "]"), HasSubstr("module 10: more than 8 Dense"));
+}
+
 TEST_F(EmbeddingConfigTest, MatryoshkaDimensionsAreRead) {
   const auto with_list = [&](const std::string& list) {
     folder_.write("config.json",
