@@ -1,5 +1,6 @@
 #include "scheduler/ticket_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "scheduler/clock.h"
@@ -10,6 +11,11 @@ namespace {
 
 /// An eighth of the queue is kept for light clients.
 constexpr size_t kLightPart = 8;
+/// A half of the queue is shared out among several models.
+constexpr size_t kModelsPart = 2;
+
+/// What `held` leaves of `share`.
+size_t unused(size_t share, size_t held) { return share - std::min(share, held); }
 
 std::unique_ptr<WaitingRequest> waiting_request(std::shared_ptr<RequestState> state) {
   auto request = std::make_unique<WaitingRequest>();
@@ -66,14 +72,17 @@ QueueAnswer TicketQueue::admit(std::shared_ptr<RequestState> state) {
 
 bool TicketQueue::has_room(const WaitingRequest& request) const {
   const RequestState& state = *request.state;
+  const QueueLimits limits = limits_of(state.model());
   const size_t tickets = depth_.tickets + request.tickets.size();
   const size_t tokens = depth_.tokens + state.tokens();
-  if (tickets > limits_.tickets_max || tokens > limits_.tokens_max) {
+  if (depth_.tickets == 0) {
+    return tickets <= limits_.tickets_max && tokens <= limits_.tokens_max;
+  }
+  if (tickets > limits.tickets_max || tokens > limits.tokens_max) {
     return false;
   }
-  const bool in_common_part = tickets <= limits_.tickets_max - limits_.tickets_max / kLightPart &&
-                              tokens <= limits_.tokens_max - limits_.tokens_max / kLightPart;
-  if (in_common_part || depth_.tickets == 0) {
+  if (tickets <= limits.tickets_max - limits_.tickets_max / kLightPart &&
+      tokens <= limits.tokens_max - limits_.tokens_max / kLightPart) {
     return true;
   }
   double cost = 0;
@@ -82,6 +91,18 @@ bool TicketQueue::has_room(const WaitingRequest& request) const {
   }
   return index_.turns().stays_light(state.client(), request.tickets.front().model, state.weight(),
                                     cost);
+}
+
+/// Without what the other models have not used of their shares.
+QueueLimits TicketQueue::limits_of(size_t model) const {
+  QueueLimits limits = limits_;
+  const size_t parts = kModelsPart * depths_.size();
+  for (size_t other = 0; other < depths_.size(); ++other) {
+    if (other == model) continue;
+    limits.tickets_max -= unused(limits_.tickets_max / parts, depths_[other].tickets);
+    limits.tokens_max -= unused(limits_.tokens_max / parts, depths_[other].tokens);
+  }
+  return limits;
 }
 
 /// All tickets or, if it throws, none.

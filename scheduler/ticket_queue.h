@@ -5,7 +5,9 @@
 // chosen anew together with others that have come meanwhile. The version tells whether any have.
 //
 // A part of the queue is kept for light clients (turn_order.h): whoever sends little finds room in
-// a queue that others have filled.
+// a queue that others have filled. Of several models each has a share that what waits for the
+// others never takes: the backlog of a slow one must not turn away what a fast one would do at
+// once.
 //
 // Thread contract: every member may be called from any thread. It never calls a request or anyone
 // else while it holds its lock, except the BatchPolicy of choose().
@@ -78,6 +80,7 @@ class TicketQueue {
 
  private:
   bool has_room(const WaitingRequest& request) const;
+  QueueLimits limits_of(size_t model) const;
   void enter_index(WaitingRequest& request);
   void leave(WaitingTicket& ticket, bool dispatched);
   void count_cost(const WaitingTicket& ticket, double cost);

@@ -92,6 +92,28 @@ TEST(TicketQueue, AnEighthIsKeptForThoseWhoSendLittle) {
   EXPECT_EQ(admit(queue, from_client(3, submission_of({{1}}))), nullptr);  // now it is full
 }
 
+TEST(TicketQueue, EachOfSeveralModelsHasAShareThatOthersDoNotTake) {
+  SchedulerLimits limits;
+  limits.batch_rows_max = 16;                  // 2 tokens are light
+  const auto queue = queue_of(2, 64, limits);  // 16 for each
+  const std::vector<std::vector<uint32_t>> eight(8, {1, 2, 3, 4});
+  const auto sends = [&](size_t model, std::vector<std::vector<uint32_t>> ids) {
+    const auto request = std::make_shared<RequestState>(
+        for_model(model, submission_of(std::move(ids))), queue, Clock::now());
+    return queue->admit(request) == QueueAnswer::kAdmitted ? request : nullptr;
+  };
+  std::vector<std::shared_ptr<RequestState>> flood;
+  while (auto request = sends(0, eight)) flood.push_back(std::move(request));
+  // The share of the other, and the eighth for light clients, are free.
+  EXPECT_EQ(queue->depths()[0].tickets, 64U - 16U - 8U);
+  const auto other = sends(1, eight);
+  EXPECT_NE(other, nullptr);
+  const auto more = sends(1, eight);
+  EXPECT_NE(more, nullptr);
+  EXPECT_EQ(sends(1, eight), nullptr);  // the rest is for light clients
+  EXPECT_EQ(sends(0, eight), nullptr);
+}
+
 TEST(TicketQueue, ARequestThatFillsTheQueueAloneIsAdmittedToAnEmptyOne) {
   SchedulerLimits limits;
   limits.batch_rows_max = 16;
