@@ -91,6 +91,31 @@ def tokenizer_seeds():
     yield "text", b"\0" + "abcab  e\u0301 <|im_end|>\n\u6f22\u5b57 12's \u2581".encode()
 
 
+# Rerank templates
+
+def template_seeds():
+    def content(role):
+        return f'messages | selectattr("role", "eq", "{role}") | map(attribute="content")'
+
+    turns = "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in (
+        ("system", "{instruction}"), ("user", "<q>: {query}\n<d>: {document}")))
+    yield "plain", b"\0" + turns.encode()
+    jinja = {
+        "first": "{{ " + content("query") + " | first }}/{{ " + content("document") + " | first }}",
+        "number": "{{ messages[0]['content'] }}/{{ messages[-1].content | trim }}",
+        "instruction": "{{ instruction | default(" + content("system") + " | first | default('Find', true), true) }}: "
+                       "{{ (messages | selectattr('role', 'eq', 'query') | first).content }}"
+                       "{{ (messages | selectattr('role', 'eq', 'document') | first).content }}",
+        "loop": "{%- for message in messages %}{%- if message.role == 'query' %}{{- '<|im_start|>q\\n' + message.content.strip() }}"
+                "{%- elif message['role'] == 'document' %}{{- 'd: ' ~ message['content'] | trim + '<|im_end|>' }}"
+                "{%- endif %}{%- endfor %}",
+        "set": "{#- c -#}{%- set q = " + content("query") + " | list -%}{%- set q = q[0] if q else '' -%}"
+               "{%- if instruction is defined and instruction is string -%}{%- set q = q + instruction -%}{%- endif -%}"
+               "{{- q ~ (" + content("document") + " | list)[0] -}}"}
+    for name, source in jinja.items():
+        yield name, b"\1" + source.encode()
+
+
 # config.json and what lies beside it
 
 SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4,
@@ -253,6 +278,8 @@ def main():
 
     for name, data in tokenizer_seeds():
         put("fuzz_tokenizer", name, data)
+    for name, data in template_seeds():
+        put("fuzz_rerank_template", name, data)
     for name, config in configs():
         put("fuzz_model_config", name, json.dumps(config).encode())
     for name, data in safetensors_seeds():
