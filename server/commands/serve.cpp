@@ -94,6 +94,23 @@ class Gate {
   bool open_ = false;
 };
 
+/// However its scope is left: a shutdown under way ends before what it uses goes away.
+class ShutdownEnd {
+ public:
+  ShutdownEnd(ShutdownSignals& signals, Gate& all_answered)
+      : signals_(signals), all_answered_(all_answered) {}
+  ~ShutdownEnd() {
+    all_answered_.open();
+    signals_.finish();
+  }
+  ShutdownEnd(const ShutdownEnd&) = delete;
+  ShutdownEnd& operator=(const ShutdownEnd&) = delete;
+
+ private:
+  ShutdownSignals& signals_;
+  Gate& all_answered_;
+};
+
 /// "http://127.0.0.1:8080", with IPv6 addresses in brackets.
 std::string base_url(bool tls, const std::string& host, uint16_t port) {
   const bool ipv6 = host.find(':') != std::string::npos;
@@ -180,6 +197,7 @@ int serve(const Options& options) {
   Gate all_answered;
   // Goes before what it shows, but after the other port has drained, so that probes see that.
   const auto admin = std::move(bound_admin);
+  const ShutdownEnd shutdown_end(signals, all_answered);
   metrics.set_ready(true);  // before a signal may say that it is not
   signals.on_signal([&] {
     ready = false;
