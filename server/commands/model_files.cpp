@@ -8,6 +8,7 @@
 #include "server/commands/bundled_model.h"
 #include "server/commands/gguf_location.h"
 #include "server/commands/hub_model.h"
+#include "text/utf8.h"
 
 namespace espalier::commands {
 namespace {
@@ -17,6 +18,22 @@ namespace fs = std::filesystem;
 bool exists(const std::string& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
+}
+
+/// Longer ones are cut where metrics and messages show them, and two could look the same there.
+constexpr size_t kNameBytesMax = 128;
+
+/// Requests name models in JSON; header fields, metrics and logs show their names.
+void check_name(const std::string& location, const std::string& name) {
+  const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  const char* why = nullptr;
+  if (name.size() > kNameBytesMax) why = "is longer than 128 bytes";
+  if (std::ranges::any_of(name, control)) why = "has control characters";
+  if (!text::is_valid_utf8(name)) why = "is not UTF-8";
+  if (why == nullptr) return;
+  throw std::runtime_error("--model " + text::replace_invalid_utf8(location) +
+                           ": the model's name " + why +
+                           "; give it another one: --model NAME=MODEL");
 }
 
 /// The alias ends at the first `=`, unless the whole is the path of something.
@@ -79,8 +96,13 @@ ModelFiles find_model(const ModelReference& reference) {
 
 std::vector<ModelFiles> find_models(const Options& options) {
   std::vector<ModelFiles> models;
-  for (const ModelReference& reference : model_references(options)) {
+  const std::vector<ModelReference> references = model_references(options);
+  for (const ModelReference& reference : references) {
     ModelFiles files = find_model(reference);
+    // The only model is served whatever requests call it.
+    if (references.size() > 1 || !reference.alias.empty()) {
+      check_name(reference.location, files.name);
+    }
     const auto same = [&](const ModelFiles& other) { return other.name == files.name; };
     if (std::ranges::any_of(models, same)) {
       throw std::runtime_error("--model " + reference.location + ": another model is called " +

@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 
 import numpy as np
 
@@ -213,6 +214,35 @@ class StartTest(EspalierTest):
         self.assertRegex(done.stderr, "another model is called espalier-mini.*--model NAME=")
         done = run_espalier("serve", "--port", "0", "--model", f"a={MODEL}", "--model", f"a={MODEL}/")
         self.assertRegex(done.stderr, "another model is called a")
+
+    def test_a_name_that_requests_or_metrics_cannot_hold_is_refused(self):
+        for name, why in (("x" * 129, "longer than 128 bytes"), ("a\nb", "control characters"),
+                          (os.fsdecode(b"a\xffb"), "not UTF-8")):
+            done = run_espalier("serve", "--port", "0", "--model", f"{name}={MODEL}")
+            self.assertEqual(done.returncode, 1, done)
+            self.assertRegex(done.stderr, f"the model's name (is|has) {why}; give it another one: --model NAME=MODEL")
+
+    def test_names_may_hold_slashes_and_other_letters(self):
+        names = ("org/a", "a", "größe 1%2F")
+        server = self.start(*(part for number, name in enumerate(names) for part in
+                              ("--model", f"{name}={MODEL}{'/' * number}")), model=None)
+        for name in names:
+            reply = server.post("/v1/embeddings", {"input": "x", "model": name})
+            self.assertEqual(reply.json()["model"], name)
+            for safe in ("", "/"):
+                path = "/v1/models/" + urllib.parse.quote(name, safe=safe)
+                self.assertEqual(server.get(path).json()["id"], name)
+        for name in ("x/a", "A", "a/", "org//a", "", "/", "a" * 100_000):
+            reply = server.post("/v1/embeddings", {"input": "x", "model": name})
+            self.assert_error(reply, 404, param="model", code="model_not_found")
+            self.assertLess(len(reply.body), 1000)
+        for name in (5, True, [], {}, ["a"]):
+            for path, body in (("/v1/embeddings", {"input": "x"}), ("/v1/rerank", {"query": "x", "documents": ["y"]}),
+                               ("/v2/embed", {"texts": ["x"], "embedding_types": ["float"]}),
+                               ("/v1/score", {"text_1": "x", "text_2": "y"})):
+                self.assert_error(server.post(path, body | {"model": name}), 400, param="model", message="must be a string")
+            for path in ("/embed", "/tokenize"):
+                self.assertEqual(server.post(path, {"inputs": "x", "model": name}).status, 422)
 
     def test_an_alias_is_the_name_and_its_own_name_still_works(self):
         server = self.start("--model", f"a={MODEL}", "--model", f"b={MODEL}/", model=None)
