@@ -84,6 +84,21 @@ class CutTest(HubTest):
         self.assertEqual([request.headers.get("range") for request in self.hub.seen("GET", "blobs")
                           if WEIGHTS in request.path], [f"bytes={kept}-"])
 
+    def test_a_server_that_is_told_to_end_while_it_fetches_does_so_at_once(self):
+        self.hub.add(NAME, LARGE)
+        self.hub.pause = lambda path: 0.1 if path == WEIGHTS else 0
+        process = subprocess.Popen([BINARY, "serve", "--port", "0", "--model", NAME], text=True,
+                                   env=environment(self.environment()), stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        self.wait_for_partial(200_000)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=time_limit(5))
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, err)
+        self.assertIn("SIGTERM: ending at once", err)
+        self.assert_nothing_half()
+        self.hub.pause = lambda path: 0
+        self.assert_snapshot(self.download(), LARGE)
+
     def test_a_killed_download_leaves_what_the_next_can_use(self):
         self.hub.add(NAME, LARGE)
         self.hub.pause = lambda path: 0.1 if path == WEIGHTS else 0
