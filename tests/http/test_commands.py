@@ -148,7 +148,7 @@ class RerankTest(CommandTest):
 
 
 class OutputTest(CommandTest):
-    COMMANDS = ("serve", "embed", "rerank", "tokenize", "inspect", "bench")
+    COMMANDS = ("serve", "embed", "rerank", "tokenize", "inspect", "bench", "download", "models")
 
     def test_empty_stdin_gives_empty_stdout(self):
         for command in (("embed",), ("tokenize",), ("rerank", "--query", "q")):
@@ -159,8 +159,9 @@ class OutputTest(CommandTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         for expected in (r"(?m)^architecture +qwen3 \(Qwen3ForCausalLM\)", r"(?m)^layers +4$",
                          r"(?m)^hidden size +256$",
-                         r"(?m)^heads +4 query, 2 key-value, of 64", r"bfloat16", r"last token, L2-normalised",
+                         r"(?m)^heads +4 query, 2 key-value, of 64", r"bfloat16", r"last_token, L2-normalised",
                          r"query +\"Instruct: Given a search query.*\\nQuery:\"", r"(?m)^kernels +\S",
+                         r"(?m)^reranks +by the logit of \"yes\" \(2564\) less that of \"no\" \(2449\)$",
                          r"(?m)^memory +\S.* MB"):
             self.assertRegex(done.stdout, expected)
 
