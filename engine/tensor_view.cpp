@@ -118,4 +118,12 @@ void convert_to_f32(const TensorView& tensor, size_t first, size_t count, float*
   }
 }
 
+std::string shape_text(const std::vector<size_t>& shape) {
+  std::string text = "[";
+  for (const size_t extent : shape) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  }
+  return text + "]";
+}
+
 }  // namespace espalier::engine

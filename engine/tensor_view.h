@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +37,9 @@ size_t bytes_of(DataType type);           // of a block
 /// The bytes of a tensor, or nothing when a 64-bit number cannot hold it or a row (the last
 /// dimension) is not made of whole blocks.
 std::optional<size_t> tensor_bytes(DataType type, std::span<const size_t> shape);
+
+/// "[2, 3]", for messages.
+std::string shape_text(const std::vector<size_t>& shape);
 
 /// A tensor in the map: row-major, valid as long as its file. `data` may be unaligned for its type;
 /// it has whole blocks.

@@ -103,7 +103,7 @@ class Fetch {
   fs::path from_hub(const Listing& listing) {
     const std::string& commit = listing.commit;
     fs::path model = cache_.snapshot(commit);
-    if (!model_.gguf.empty() || (!has_safetensors(listing.files) && any_gguf(listing.files))) {
+    if (reads_gguf(listing.files, model_.gguf)) {
       const std::string file = choose_gguf(listing.files, model_.gguf, model_.repository);
       bring(commit, {file});
       model /= file;
@@ -114,10 +114,6 @@ class Fetch {
     }
     keep_what_is_known(listing);
     return model;
-  }
-
-  static bool any_gguf(const std::vector<std::string>& files) {
-    return std::ranges::any_of(files, [](const auto& file) { return is_gguf(file); });
   }
 
   std::vector<Module> modules(const std::string& commit) const {

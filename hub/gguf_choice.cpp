@@ -55,6 +55,8 @@ bool is_gguf(const std::string& file) {
          upper_case(file).ends_with(upper_case(std::string(kSuffix)));
 }
 
+bool any_gguf(const std::vector<std::string>& files) { return std::ranges::any_of(files, is_gguf); }
+
 std::string choose_gguf(const std::vector<std::string>& files, const std::string& wanted,
                         const std::string& repository) {
   std::vector<std::string> models, meant;

@@ -9,6 +9,7 @@
 namespace espalier::hub {
 
 bool is_gguf(const std::string& file);
+bool any_gguf(const std::vector<std::string>& files);
 
 /// Of `files`, the GGUF file that `wanted` names: by its path, its name, or the quantisation in its
 /// name ("Q8_0" of "Model-Q8_0.gguf", in any case). Without `wanted`, the only one. Throws HubError

@@ -60,6 +60,10 @@ bool is_direct_child(std::string_view file, std::string_view folder_with_slash) 
          file.find('/', folder_with_slash.size()) == std::string_view::npos;
 }
 
+bool has_safetensors(const std::vector<std::string>& files) {
+  return contains(files, kWeights) || contains(files, kWeightIndex);
+}
+
 }  // namespace
 
 std::vector<Module> parse_modules(const std::string& json_text, const std::string& source) {
@@ -99,8 +103,8 @@ std::vector<std::string> parse_shards(const std::string& json_text, const std::s
   return {shards.begin(), shards.end()};
 }
 
-bool has_safetensors(const std::vector<std::string>& files) {
-  return contains(files, kWeights) || contains(files, kWeightIndex);
+bool reads_gguf(const std::vector<std::string>& files, const std::string& gguf) {
+  return !gguf.empty() || (!has_safetensors(files) && any_gguf(files));
 }
 
 std::vector<std::string> settings_files(const std::vector<std::string>& files,

@@ -22,8 +22,9 @@ constexpr const char* kModules = "modules.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kWeightIndex = "model.safetensors.index.json";
 
-/// Whether the weights are read as safetensors; if not, as GGUF.
-bool has_safetensors(const std::vector<std::string>& files);
+/// Whether the model is one of the GGUF files in `files`: because `gguf` names one, or because
+/// there are no safetensors, which go first.
+bool reads_gguf(const std::vector<std::string>& files, const std::string& gguf);
 
 /// Of `files`, those in the model's own folder that say what the others are, and what the model is
 /// otherwise: all but the weights. Throws HubError for what the server cannot do without.

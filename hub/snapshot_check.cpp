@@ -49,10 +49,8 @@ SnapshotCheck check_snapshot(const fs::path& snapshot, const std::string& gguf,
     std::error_code error;
     return fs::is_regular_file(snapshot / file, error);
   };
-  bool any_gguf = false;
-  for (const auto& file : files) any_gguf = any_gguf || is_gguf(file);
-  if (!gguf.empty() || (any_gguf && !has_safetensors(files))) {
-    if (!any_gguf) return {snapshot, {gguf}};
+  if (reads_gguf(files, gguf)) {
+    if (!any_gguf(files)) return {snapshot, {gguf}};
     return {snapshot / choose_gguf(files, gguf, repository), {}};
   }
 

@@ -67,14 +67,6 @@ bool same_shape(std::span<const size_t> found, std::span<const size_t> expected)
   return std::ranges::equal(found, expected);
 }
 
-std::string shape_text(const std::vector<size_t>& shape) {
-  std::string text = "[";
-  for (const size_t extent : shape) {
-    text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  }
-  return text + "]";
-}
-
 /// A copy of `tensor` whose row r is in the place `place(r)`.
 template <typename Place>
 WeightTensor with_rows_moved(const TensorView& tensor, const Place& place) {
@@ -145,7 +137,8 @@ const TensorView& GgufWeights::view(const ExpectedTensor& expected) const {
   }
   if (!same_shape(tensor->shape, expected.shape)) {
     throw std::runtime_error(describe(expected.name) + ": expected shape " +
-                             shape_text(expected.shape) + ", found " + shape_text(tensor->shape));
+                             engine::shape_text(expected.shape) + ", found " +
+                             engine::shape_text(tensor->shape));
   }
   return *tensor;
 }

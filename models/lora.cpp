@@ -18,14 +18,6 @@ constexpr std::string_view kPeftPrefix = "base_model.model.";
 constexpr std::string_view kModelPrefix = "model.";
 constexpr char kAdapterFile[] = "adapter_model.safetensors";
 
-std::string shape_text(const std::vector<size_t>& shape) {
-  std::string text = "[";
-  for (const size_t extent : shape) {
-    text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  }
-  return text + "]";
-}
-
 /// A key of an adapter's file, taken apart.
 struct LoraKey {
   std::string module;  // "layers.0.self_attn.q_proj"
@@ -153,8 +145,8 @@ void LoraWeights::check_shapes(const Update& update, const ExpectedTensor& expec
                            const std::vector<size_t>& shape) {
     if (found.shape == shape) return;
     throw std::runtime_error(update.where + ": lora_" + part + ": expected shape " +
-                             shape_text(shape) + " for this model and rank, found " +
-                             shape_text(found.shape));
+                             engine::shape_text(shape) + " for this model and rank, found " +
+                             engine::shape_text(found.shape));
   };
   if (expected.shape.size() != 2) {
     throw std::runtime_error(update.where + ": " + expected.name + " is not a matrix");

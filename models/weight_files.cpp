@@ -19,14 +19,6 @@ std::string without_prefix(const std::string& name) {
   return name.compare(0, kPrefix.size(), kPrefix) == 0 ? name.substr(kPrefix.size()) : name;
 }
 
-std::string shape_text(const std::vector<size_t>& shape) {
-  std::string text = "[";
-  for (const size_t extent : shape) {
-    text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  }
-  return text + "]";
-}
-
 /// A shard is a plain file name, so that an index cannot lead out of the model folder.
 void check_shard_name(const JsonObject& weight_map, const std::string& tensor,
                       const std::string& shard) {
@@ -112,7 +104,8 @@ WeightTensor WeightFiles::tensor(const ExpectedTensor& expected) const {
   const engine::TensorView& tensor = file.tensors().at(location.published_name);
   if (tensor.shape != expected.shape) {
     throw std::runtime_error(describe(expected.name) + ": expected shape " +
-                             shape_text(expected.shape) + ", found " + shape_text(tensor.shape));
+                             engine::shape_text(expected.shape) + ", found " +
+                             engine::shape_text(tensor.shape));
   }
   return {tensor, nullptr};
 }

@@ -16,9 +16,7 @@ namespace {
 constexpr size_t kCommitDigits = 12;
 
 std::string joined(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const auto& text : texts) out += (out.empty() ? "" : ", ") + text;
-  return out;
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 std::string state_of(const hub::CachedModel& model) {
