@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a model with random weights, of Qwen3's shape unless told otherwise, to measure speed without a download.
 
-  tools/make_random_model.py FOLDER [--family qwen3|qwen2|llama|mistral] [--size 0.6b|tiny] [--gguf] [--seed 1]
+  tools/make_random_model.py FOLDER [--family qwen3|qwen2|llama|mistral] [--size 0.6b|4b|8b|tiny] [--gguf] [--seed 1]
                              [--tokenizer FILE]
 
 FOLDER gets config.json, tokenizer.json and model.safetensors (bf16), as Hugging Face publishes them. With --gguf it also
@@ -40,7 +40,8 @@ class Size:
 # Of each family: the class that Hugging Face's config names, and llama.cpp's name for its architecture.
 FAMILIES = {"qwen3": ("Qwen3ForCausalLM", "qwen3"), "qwen2": ("Qwen2ForCausalLM", "qwen2"),
             "llama": ("LlamaForCausalLM", "llama"), "mistral": ("MistralForCausalLM", "llama")}
-SIZES = {"0.6b": Size(28, 1024, 3072, 16, 8, 128), "tiny": Size(3, 128, 384, 4, 2, 64)}
+SIZES = {"0.6b": Size(28, 1024, 3072, 16, 8, 128), "4b": Size(36, 2560, 9728, 32, 8, 128),
+         "8b": Size(36, 4096, 12288, 32, 8, 128), "tiny": Size(3, 128, 384, 4, 2, 64)}
 
 
 @dataclass(frozen=True)
