@@ -65,6 +65,7 @@ const std::map<std::string, Setter>& setters() {
       {"weight", [](S& s, Str k, Str v) { s.weight = above_zero(k, v); }},
       {"tenant", [](S& s, Str k, Str v) { s.tenant = whole(k, v, 0); }},
       {"own_tenant", [](S& s, Str k, Str v) { s.own_tenant = whole(k, v, 0) != 0; }},
+      {"pages", [](S& s, Str k, Str v) { s.pages = whole(k, v, 1); }},
       {"texts", [](S& s, Str k, Str v) { s.texts = whole(k, v, 1); }},
       {"prefix", [](S& s, Str k, Str v) { s.prefix = whole(k, v, 0); }},
       {"groups", [](S& s, Str k, Str v) { s.groups = whole(k, v, 1); }},
@@ -124,6 +125,9 @@ ClientSpec parse_client_spec(const std::string& text) {
       refuse("'" + part + "' is not key=value with one of the keys " + client_spec_keys());
     }
     found->second(spec, key, part.substr(equals + 1));
+  }
+  if (spec.pages > 1 && spec.arrivals == Arrivals::kClosed) {
+    refuse("pages is for arrivals=poisson and bursty: closed clients send one request at a time");
   }
   return spec;
 }

@@ -35,6 +35,7 @@ struct ClientSpec {
   double weight = 1;        // of each client
   uint64_t tenant = 0;      // of all of them, unless …
   bool own_tenant = false;  // … each is a tenant of its own
+  size_t pages = 1;         // requests at once in place of one, which share its query (not kClosed)
   size_t texts = 1;         // of a request, around
   size_t prefix = 0;        // tokens
   size_t groups = 1;        // different prefixes

@@ -77,8 +77,14 @@ void add_server_options(CLI::App& app, Options& options) {
       ->delimiter(',')
       ->check(CLI::Range(size_t{1}, size_t{1024}))
       ->capture_default_str();
-  app.add_option("--balance", options.balance, "Which replica gets a request")
-      ->check(CLI::IsMember({"round-robin", "prefix"}))
+  app.add_option("--balance", options.balance,
+                 "Which replica gets a request: each in turn, the one with the fewest, or by what "
+                 "requests share (query or prefix)")
+      ->check(CLI::IsMember({"round-robin", "least-requests", "affinity"}))
+      ->capture_default_str();
+  app.add_option("--load-bound", options.settings.balance.load_bound,
+                 "Times the mean of requests on the way, from which on affinity takes another one")
+      ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   app.add_option("--p99", options.p99,
                  "Look for the smallest number of replicas with this latency, in seconds; requests "
@@ -122,6 +128,11 @@ Policy policy_of(const std::string& name) {
     if (name_of(policy) == name) return policy;
   }
   return Policy::kShared;
+}
+
+Balance balance_of(const std::string& name) {
+  if (name == "affinity") return Balance::kAffinity;
+  return name == "least-requests" ? Balance::kLeastRequests : Balance::kRoundRobin;
 }
 
 /// A line on stderr every second.
@@ -173,7 +184,7 @@ void run(Options& options) {
   const double row = 1 / options.rows_per_second;
   server.truth = {options.fixed, row, server.costs.pair * row, server.costs.wanted * row};
   server.seed = options.seed;
-  settings.balance = options.balance == "prefix" ? Balance::kPrefix : Balance::kRoundRobin;
+  settings.balance.balance = balance_of(options.balance);
 
   std::vector<LabelledSummary> runs;
   for (const size_t replicas : options.replicas) {

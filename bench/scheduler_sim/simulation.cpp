@@ -7,8 +7,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "bench/scheduler_sim/random_stream.h"
-
 namespace espalier::sim {
 namespace {
 
@@ -17,7 +15,9 @@ using namespace scheduler;
 class Simulation final : public ServerListener {
  public:
   Simulation(const Trace& trace, const SimulationSettings& settings, RunWatcher* watcher)
-      : trace_(trace), settings_(settings), watcher_(watcher != nullptr ? watcher : &nobody_) {
+      : trace_(trace),
+        watcher_(watcher != nullptr ? watcher : &nobody_),
+        choice_(settings.balance, settings.replicas) {
     for (size_t r = 0; r < settings.replicas; ++r) {
       servers_.push_back(std::make_unique<SimulatedServer>(r, settings.server, *this));
     }
@@ -55,17 +55,15 @@ class Simulation final : public ServerListener {
   void arrive(const Arrival& arrival, double now);
   void give_up(size_t request, Outcome outcome, double now);
   void ended(size_t request, Outcome outcome, double now);
-  size_t replica_for(const Arrival& arrival);
 
   const Trace& trace_;
-  const SimulationSettings settings_;
   RunWatcher nobody_;
   RunWatcher* watcher_;
+  ReplicaChoice choice_;
   std::vector<std::unique_ptr<SimulatedServer>> servers_;
   std::priority_queue<Event, std::vector<Event>, Later> events_;
   uint64_t events_pushed_ = 0;
   size_t next_of_trace_ = 0;
-  size_t next_replica_ = 0;
   std::unordered_map<size_t, Open> open_;
   std::unordered_map<const RequestState*, size_t> numbers_;  // of open requests
   RunResult result_;
@@ -124,7 +122,7 @@ void Simulation::arrive(const Arrival& arrival, double now) {
   Submission submission = submission_of(trace_, arrival);
   if (arrival.deadline != kNever) submission.deadline = time_point(now + arrival.deadline);
   const size_t number = result_.requests.size();
-  const size_t replica = replica_for(arrival);
+  const size_t replica = choice_.choose(affinity_key(trace_, arrival));
   auto state = std::make_shared<RequestState>(std::move(submission), servers_[replica]->queue(),
                                               time_point(now));
   Record record;
@@ -165,6 +163,7 @@ void Simulation::ended(size_t request, Outcome outcome, double now) {
   result_.seconds = now;
   watcher_->on_end(request, *found->second.state, outcome, now);
   const Arrival arrival = found->second.arrival;
+  choice_.ended(found->second.replica);
   numbers_.erase(found->second.state.get());
   open_.erase(found);
   if (trace_.specs[arrival.spec].arrivals != Arrivals::kClosed) return;
@@ -193,14 +192,6 @@ void Simulation::on_batch_end(size_t replica, const Batch& batch, double started
     const auto found = numbers_.find(ticket.request.get());
     if (found != numbers_.end()) ended(found->second, Outcome::kDone, now);
   }
-}
-
-size_t Simulation::replica_for(const Arrival& arrival) {
-  if (settings_.balance == Balance::kRoundRobin) return next_replica_++ % servers_.size();
-  // A request whose texts share nothing with others' goes anywhere.
-  const bool shares = trace_.specs[arrival.spec].prefix > 0;
-  const uint64_t key = mixed(arrival.tenant) ^ (shares ? arrival.prefix : arrival.seed);
-  return mixed(key) % servers_.size();
 }
 
 }  // namespace

@@ -13,16 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "bench/scheduler_sim/replica_choice.h"
 #include "bench/scheduler_sim/simulated_server.h"
 #include "bench/scheduler_sim/trace.h"
 
 namespace espalier::sim {
-
-/// Which replica a request is sent to.
-enum class Balance : uint8_t {
-  kRoundRobin,
-  kPrefix,  // by tenant and prefix group: texts that begin alike meet in one replica
-};
 
 enum class Outcome : uint8_t { kOpen, kDone, kRejected, kDeadline, kCancelled };
 
@@ -56,7 +51,7 @@ struct RunResult {
 struct SimulationSettings {
   ServerSettings server;
   size_t replicas = 1;
-  Balance balance = Balance::kRoundRobin;
+  BalanceSettings balance;
 };
 
 /// What a run tells while it goes on. Requests are numbered in the order in which they are sent.

@@ -28,6 +28,7 @@ Arrival drawn(const Trace& trace, uint32_t s, size_t client_of_spec, RandomStrea
   arrival.client = (uint64_t{s} << 32U) | client_of_spec;
   arrival.tenant = spec.own_tenant ? arrival.client + (uint64_t{1} << 48U) : spec.tenant;
   arrival.seed = random.next();
+  arrival.query = mixed(arrival.seed);
   arrival.prefix = mixed(mixed(s) + random.below(spec.groups));
   arrival.texts = static_cast<uint32_t>(std::max<size_t>(1, random.around(spec.texts)));
   if (spec.deadline > 0) arrival.deadline = spec.deadline;
@@ -45,8 +46,12 @@ void add_open_loop(Trace& trace, uint32_t s, RandomStream& random) {
     const size_t requests = std::max<size_t>(1, random.around(static_cast<size_t>(burst)));
     const size_t client = random.below(spec.clients);
     for (size_t i = 0; i < requests; ++i) {
-      trace.arrivals.push_back(drawn(trace, s, client, random));
-      trace.arrivals.back().at = at;
+      Arrival arrival = drawn(trace, s, client, random);
+      arrival.at = at;
+      for (size_t page = 0; page < spec.pages; ++page) {
+        trace.arrivals.push_back(arrival);
+        arrival.seed = random.next();
+      }
     }
   }
 }
@@ -88,6 +93,13 @@ Arrival next_of(const Trace& trace, const Arrival& last, double ended) {
   return next;
 }
 
+std::optional<uint64_t> affinity_key(const Trace& trace, const Arrival& arrival) {
+  const ClientSpec& spec = trace.specs[arrival.spec];
+  if (spec.query > 0) return mixed(arrival.tenant) ^ arrival.query;
+  if (spec.prefix > 0) return mixed(arrival.tenant) ^ arrival.prefix;
+  return std::nullopt;
+}
+
 scheduler::Submission submission_of(const Trace& trace, const Arrival& arrival) {
   const ClientSpec& spec = trace.specs[arrival.spec];
   RandomStream random(arrival.seed);
@@ -99,7 +111,7 @@ scheduler::Submission submission_of(const Trace& trace, const Arrival& arrival) 
 
   std::vector<uint32_t> shared;
   append_tokens(shared, arrival.prefix, spec.prefix);
-  append_tokens(shared, random.next(), random.around(spec.query));
+  append_tokens(shared, arrival.query, RandomStream(arrival.query).around(spec.query));
   for (scheduler::Sequence& sequence : submission.sequences) {
     // One text of the few, or one that nobody has sent before.
     const uint64_t text = random.chance(spec.repeats)

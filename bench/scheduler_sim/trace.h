@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "bench/scheduler_sim/client_spec.h"
@@ -24,6 +25,7 @@ struct Arrival {
   uint64_t client = 0;
   uint64_t tenant = 0;
   uint64_t seed = 0;    // of its texts
+  uint64_t query = 0;   // what they have in common behind the prefix; pages of a query share it
   uint64_t prefix = 0;  // what its texts begin with: equal numbers, equal tokens
   uint32_t texts = 1;
   double deadline = kNever;   // seconds after `at`
@@ -40,6 +42,9 @@ Trace make_trace(std::vector<ClientSpec> specs, double seconds, uint64_t seed);
 
 /// What a closed-loop client sends after `last`, which ended at `ended`.
 Arrival next_of(const Trace& trace, const Arrival& last, double ended);
+
+/// What a proxy sends requests to one replica by: the query, or else the prefix, if they have one.
+std::optional<uint64_t> affinity_key(const Trace& trace, const Arrival& arrival);
 
 /// The request with its ids; the deadline is the caller's to set.
 scheduler::Submission submission_of(const Trace& trace, const Arrival& arrival);
