@@ -298,6 +298,7 @@ struct HttpClient::Connections {
   };
   std::map<std::string, Connection> by_origin;
   std::chrono::seconds connect_max{};
+  Certificates certificates = Certificates::kChecked;
 
   Connection& to(const Url& url) {
     Connection& connection = by_origin[url.origin()];
@@ -311,6 +312,7 @@ struct HttpClient::Connections {
       auto client = std::make_unique<WatchedClient<httplib::SSLClient>>(url.host, url.port, watch);
       if (client->ssl_context() != nullptr)
         SSL_CTX_set_min_proto_version(client->ssl_context(), TLS1_2_VERSION);
+      client->enable_server_certificate_verification(certificates == Certificates::kChecked);
       made.client = std::move(client);
     } else {
       made.client = std::make_unique<WatchedClient<httplib::ClientImpl>>(url.host, url.port, watch);
@@ -332,12 +334,14 @@ struct HttpClient::Connections {
   }
 };
 
-HttpClient::HttpClient(Lookup lookup, const HttpPatience& patience, std::function<bool()> cancelled)
+HttpClient::HttpClient(Lookup lookup, const HttpPatience& patience, std::function<bool()> cancelled,
+                       Certificates certificates)
     : connections_(std::make_unique<Connections>()) {
   connections_->lookup = std::move(lookup);
   connections_->connect_max = patience.connect;
   connections_->watch.silence_max = patience.silence;
   connections_->watch.cancelled = std::move(cancelled);
+  connections_->certificates = certificates;
 }
 
 HttpClient::~HttpClient() {

@@ -1,6 +1,6 @@
 // One HTTP request at a time, without redirects and repetitions. Connections are kept for the next
 // request to the same origin. Certificates are checked against the system's (or SSL_CERT_FILE and
-// SSL_CERT_DIR).
+// SSL_CERT_DIR), unless the caller wants them unchecked.
 //
 // The other side is hostile until proven otherwise: heads, silence and slowness are bounded.
 //
@@ -41,10 +41,16 @@ struct HttpPatience {
   std::chrono::seconds silence{20};  // without sending anything
 };
 
+enum class Certificates {
+  kChecked,
+  kUnchecked  // any will do: only for who asks itself, and sends no secret
+};
+
 class HttpClient {
  public:
-  /// `cancelled` as in FetchEvents.
-  HttpClient(Lookup lookup, const HttpPatience& patience, std::function<bool()> cancelled);
+  /// `lookup` finds the proxies; `cancelled` as in FetchEvents.
+  HttpClient(Lookup lookup, const HttpPatience& patience, std::function<bool()> cancelled,
+             Certificates certificates = Certificates::kChecked);
   ~HttpClient();
 
   /// Both return whether to go on; an exception from one comes out of send().

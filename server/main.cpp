@@ -30,6 +30,8 @@ int run(espalier::commands::Command command, const espalier::commands::Options& 
       return espalier::commands::download(options);
     case Command::kModels:
       return espalier::commands::list_models(options);
+    case Command::kHealth:
+      return espalier::commands::health(options);
   }
   return EXIT_FAILURE;
 }

@@ -14,5 +14,6 @@ int inspect(const Options& options);
 int bench(const Options& options);
 int download(const Options& options);
 int list_models(const Options& options);
+int health(const Options& options);
 
 }  // namespace espalier::commands

@@ -40,6 +40,7 @@ OptionTable::OptionTable(Options& options, const std::function<std::string()>& v
   add_bench();
   add_download();
   add_models();
+  add_health();
 }
 
 CLI::App* OptionTable::chosen() const {
@@ -55,12 +56,18 @@ std::set<std::string> OptionTable::names() const {
   return names;
 }
 
-CLI::App* OptionTable::subcommand(Command command, const std::string& name,
-                                  const std::string& description) {
+CLI::App* OptionTable::bare_subcommand(Command command, const std::string& name,
+                                       const std::string& description) {
   CLI::App* sub = app_.add_subcommand(name, description);
   commands_[sub] = command;
   option(sub, "config", o_.config,
          "TOML file with these options as keys (max-batch-tokens = 4096)");
+  return sub;
+}
+
+CLI::App* OptionTable::subcommand(Command command, const std::string& name,
+                                  const std::string& description) {
+  CLI::App* sub = bare_subcommand(command, name, description);
   list(sub, "model", o_.models,
        "Model: ORG/NAME[@REVISION] on Hugging Face, fetched once and kept in the cache that its "
        "tools share (ORG/NAME:Q8_0 for one of its GGUF files), a GGUF file, or a folder with "
@@ -172,9 +179,7 @@ void OptionTable::add_head_options(CLI::App* sub) {
 
 void OptionTable::add_serve() {
   CLI::App* sub = subcommand(Command::kServe, "serve", "Run the HTTP server");
-  option(sub, "host", o_.host, "Address to listen on; 0.0.0.0 for all interfaces");
-  option(sub, "port", o_.port, "TCP port to listen on; 0: any free one")
-      ->check(CLI::Range(0, 65535));
+  add_listening_options(sub);
   add_engine_options(sub);
   add_head_options(sub);
   per_model(
@@ -233,16 +238,23 @@ void OptionTable::add_serve() {
       ->check(CLI::IsMember({"on", "off"}));
 }
 
-void OptionTable::add_transport_options(CLI::App* sub) {
-  option(sub, "tls-cert", o_.tls_cert,
-         "PEM file of the server's certificate and those between it and the CA: serve HTTPS "
-         "(TLS 1.2 and 1.3); SIGHUP reads it again. Needs --tls-key");
-  option(sub, "tls-key", o_.tls_key, "PEM file of the certificate's private key");
+/// What says where a server can be asked: serve takes it, and health finds the server by it.
+void OptionTable::add_listening_options(CLI::App* sub) {
+  option(sub, "host", o_.host, "Address to listen on; 0.0.0.0 for all interfaces");
+  option(sub, "port", o_.port, "TCP port to listen on; 0: any free one")
+      ->check(CLI::Range(0, 65535));
   option(sub, "admin-port", o_.admin_port,
          "TCP port for /livez, /readyz, /health and /metrics, which are gone from --port then, and "
          "for /debug/* without a key; it has no TLS. 0: none")
       ->check(CLI::Range(0, 65535));
   option(sub, "admin-host", o_.admin_host, "Address for --admin-port; none: that of --host");
+  option(sub, "tls-cert", o_.tls_cert,
+         "PEM file of the server's certificate and those between it and the CA: serve HTTPS "
+         "(TLS 1.2 and 1.3); SIGHUP reads it again. Needs --tls-key");
+}
+
+void OptionTable::add_transport_options(CLI::App* sub) {
+  option(sub, "tls-key", o_.tls_key, "PEM file of the certificate's private key");
   list(sub, "cors-origin", o_.cors_origins,
        "Origin whose web pages may use the API from a browser (https://app.example.com), or * "
        "for all; may be given several times. None: no page may");
@@ -359,6 +371,37 @@ void OptionTable::add_models() {
       "The cache is HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub. Other tools\n"
       "that use it may have left models that this server cannot load: `espalier inspect --model\n"
       "ORG/NAME` tells. A model is removed by deleting its folder models--ORG--NAME.");
+}
+
+void OptionTable::add_health() {
+  CLI::App* sub = bare_subcommand(
+      Command::kHealth, "health",
+      "Ask a running server whether it is ready: exit code 0 if it is, else 1, and a line that "
+      "says what was found");
+  sub->add_option("--url", o_.health_url,
+                  "Server to ask, http(s)://HOST[:PORT], or the whole address of its probe; none: "
+                  "the one that the options below start");
+  sub->add_flag("--live", o_.health_live,
+                "Ask /livez, whether the process is well, instead of /readyz, which also says no "
+                "while models are loaded and after SIGTERM");
+  sub->add_option("--timeout", o_.health_timeout, "Seconds that all of it may take")
+      ->capture_default_str()
+      ->check(CLI::Range(size_t{1}, size_t{3600}));
+  add_listening_options(sub);
+  sub->footer(
+      "Without --url it reads what `espalier serve` reads, environment and --config included, and\n"
+      "asks the admin port if there is one, else the port; 0.0.0.0 and :: are asked as loopback.\n"
+      "Flags that `serve` was given are not known here: give the same, or rather set variables or "
+      "a\n"
+      "file, which both read. No proxy is asked.\n\n"
+      "The certificate of its own server (--tls-cert) is not checked: it is made out to the name\n"
+      "that clients use, not to a loopback address. Behind --url https://… it is.\n\n"
+      "Examples:\n"
+      "  espalier health\n"
+      "  ESPALIER_ADMIN_PORT=9090 espalier health --timeout 2\n"
+      "  espalier health --url https://embeddings.example.com\n"
+      "  HEALTHCHECK CMD [\"espalier\", \"health\"]      (in a Dockerfile)\n"
+      "Kubernetes' probes ask /readyz and /livez themselves, by httpGet.");
 }
 
 }  // namespace espalier::commands

@@ -34,6 +34,8 @@ class OptionTable {
   std::set<std::string> names() const;
 
  private:
+  CLI::App* bare_subcommand(Command command, const std::string& name,
+                            const std::string& description);
   CLI::App* subcommand(Command command, const std::string& name, const std::string& description);
   template <typename T>
   CLI::Option* option(CLI::App* sub, const std::string& name, T& value,
@@ -56,6 +58,8 @@ class OptionTable {
   void add_bench();
   void add_download();
   void add_models();
+  void add_health();
+  void add_listening_options(CLI::App* sub);
 
   Options& o_;
   CLI::App app_{

@@ -71,6 +71,11 @@ CommandLine stop(int code, std::string text) {
   return result;
 }
 
+/// What ends a command whose options are wrong. Container engines know only 0 and 1 of health.
+int usage_exit_code(const OptionTable& table) {
+  return table.chosen() != nullptr && table.command() == Command::kHealth ? 1 : 2;
+}
+
 /// What no single option can check.
 void check_together(Command command, const Options& options) {
   if (command == Command::kRerank && options.query.empty()) {
@@ -88,6 +93,7 @@ void check_together(Command command, const Options& options) {
     throw UsageError(
         "--share-across-keys needs --api-key-file or --api-key: without keys all requests share");
   }
+  if (command == Command::kHealth) return;  // what goes wrong there, `serve` says
   if (options.tls_cert.empty() != options.tls_key.empty()) {
     throw UsageError("--tls-cert and --tls-key belong together: give both, or neither");
   }
@@ -125,14 +131,15 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     const CLI::App* chosen = table.chosen();
     return stop(0, chosen != nullptr ? chosen->help("espalier") : table.app().help());
   } catch (const CLI::ExtrasError&) {
-    return stop(2, "espalier: " + unknown_arguments(table.app()));
+    return stop(usage_exit_code(table), "espalier: " + unknown_arguments(table.app()));
   } catch (const CLI::Error& error) {
     const CLI::App* chosen = table.chosen();
     const std::string command = chosen != nullptr ? " " + chosen->get_name() : "";
-    return stop(2, "espalier: " + std::string(error.what()) + "\nRun `espalier" + command +
-                       " --help` for the options.\n");
+    return stop(usage_exit_code(table), "espalier: " + std::string(error.what()) +
+                                            "\nRun `espalier" + command +
+                                            " --help` for the options.\n");
   } catch (const UsageError& error) {
-    return stop(2, "espalier: " + std::string(error.what()) + "\n");
+    return stop(usage_exit_code(table), "espalier: " + std::string(error.what()) + "\n");
   }
 }
 

@@ -25,7 +25,8 @@ enum class Command : uint8_t {
   kInspect,
   kBench,
   kDownload,
-  kModels
+  kModels,
+  kHealth
 };
 
 struct Options {
@@ -90,6 +91,11 @@ struct Options {
   std::vector<std::string> downloads;  // names on a hub; none: those of --model
   bool json = false;
 
+  // health
+  std::string health_url;  // empty: the server that these options would start
+  bool health_live = false;
+  size_t health_timeout = 5;  // seconds
+
   // bench: lists, separated by commas
   std::string bench_dtypes = "auto";
   std::string bench_dedups = "trie,radixmlp,off";
@@ -111,7 +117,8 @@ struct CommandLine {
 using Environment = std::function<const char*(const char* name)>;
 
 /// Parses `arguments` (without the program's name). Never throws for what a user typed; that comes
-/// back as exit_code 2 with a text that names the option and where its value came from.
+/// back as exit_code 2 (of health 1) with a text that names the option and where its value came
+/// from.
 /// `version_text` is asked only for --version.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const Environment& environment,

@@ -189,7 +189,7 @@ class OutputTest(CommandTest):
     def test_help_explains_each_option_with_its_default_and_variable(self):
         overview = run_espalier("--help")
         self.assertEqual(overview.returncode, 0)
-        for command in self.COMMANDS:
+        for command in (*self.COMMANDS, "health"):
             self.assertRegex(overview.stdout, rf"(?m)^ +{command} ")
         serve = run_espalier("serve", "--help").stdout
         for option, default in (("port", "8080"), ("host", "127.0.0.1"), ("dedup", "trie"), ("dtype", "auto"),
