@@ -21,6 +21,7 @@
 #include "server/commands/descriptor_limit.h"
 #include "server/commands/logging.h"
 #include "server/commands/runtime.h"
+#include "server/commands/service_manager.h"
 #include "server/commands/serving_thread.h"
 #include "server/commands/shutdown_signals.h"
 #include "server/commands/version.h"
@@ -155,7 +156,9 @@ void log_ready(const server::ModelDirectory& models, const std::string& url) {
 }  // namespace
 
 int serve(const Options& options) {
-  ShutdownSignals signals(!options.tls_cert.empty());
+  // A unit's `systemctl reload` sends SIGHUP whether there is a certificate or not. In a terminal
+  // without one it means what it means to other programs: the window was closed.
+  ShutdownSignals signals(!options.tls_cert.empty() || has_service_manager());
   // Whoever reads the log may go; the server stays.
   std::signal(SIGPIPE, SIG_IGN);
   const auto keys = api_keys(options);
@@ -191,6 +194,7 @@ int serve(const Options& options) {
   server::BatchFanOut observers({&metrics, recorder ? &*recorder : nullptr});
   std::optional<Runtime> loaded;  // outlives the requests that it answers
   std::atomic<bool> ready = true;
+  tell_service_manager("STATUS=loading models; /readyz answers 503 until they are there");
   ServingThread serving(http, std::move(answered_while_loading));
   Runtime& runtime = loaded.emplace(options, &observers);
   metrics.announce_models(model_infos(options, runtime.models()));
@@ -202,6 +206,7 @@ int serve(const Options& options) {
   signals.on_signal([&] {
     ready = false;
     metrics.set_ready(false);
+    tell_service_manager("STOPPING=1\nSTATUS=finishing accepted requests");
     http.stop();
     if (all_answered.wait_for(std::chrono::seconds(options.drain_timeout))) return;
     const auto report = runtime.scheduler().drain(std::chrono::milliseconds(0));
@@ -233,7 +238,9 @@ int serve(const Options& options) {
                  base_url(false, options.admin_host.empty() ? options.host : options.admin_host,
                           options.admin_port));
   }
-  log_ready(runtime.models(), base_url(tls != nullptr, options.host, port));
+  const std::string url = base_url(tls != nullptr, options.host, port);
+  log_ready(runtime.models(), url);
+  tell_service_manager("READY=1\nSTATUS=ready at " + url);
   serving.join();
   all_answered.open();
   signals.finish();

@@ -57,7 +57,11 @@ void ShutdownSignals::wait_for_signals() {
     if (signal == kStopWaiting) break;
     const std::lock_guard lock(mutex_);
     if (signal == SIGHUP) {
-      if (reload_) reload_();
+      if (reload_) {
+        reload_();
+      } else {
+        spdlog::info("SIGHUP: there is no certificate to read again");
+      }
       continue;
     }
     if (!shut_down_ || shut_down_thread_.joinable()) {

@@ -14,7 +14,8 @@ namespace espalier::commands {
 class ShutdownSignals {
  public:
   /// Until on_signal() is called a signal ends the process at once (nothing has been accepted yet).
-  /// With `takes_hangup` SIGHUP no longer ends the process, but does what on_hangup() says.
+  /// With `takes_hangup` SIGHUP no longer ends the process, but does what on_hangup() says, if
+  /// anything.
   explicit ShutdownSignals(bool takes_hangup = false);
   /// Calls finish().
   ~ShutdownSignals();
