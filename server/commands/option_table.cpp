@@ -258,6 +258,10 @@ void OptionTable::add_transport_options(CLI::App* sub) {
   list(sub, "cors-origin", o_.cors_origins,
        "Origin whose web pages may use the API from a browser (https://app.example.com), or * "
        "for all; may be given several times. None: no page may");
+  list(sub, "trusted-proxy", o_.trusted_proxies,
+       "IP address or network (10.0.0.0/8) of a proxy that names its clients in X-Forwarded-For, "
+       "for fair shares and the log; `private` for loopback, link-local and private networks; may "
+       "be given several times. None: whoever connects is the client");
 }
 
 /// How much may wait, and what a batch takes of it.

@@ -65,6 +65,7 @@ struct Options {
   uint16_t admin_port = 0;  // 0: probes and metrics are on `port`
   std::string admin_host;   // empty: as `host`
   std::vector<std::string> cors_origins;
+  std::vector<std::string> trusted_proxies;
   size_t http_threads = 256;
   size_t tokenizer_threads = 0;  // 0: a quarter of the CPUs that the process may use
   size_t max_body_mb = 32;

@@ -29,6 +29,7 @@
 #include "server/http/cors.h"
 #include "server/http/http_server.h"
 #include "server/http/tls.h"
+#include "server/http/trusted_proxies.h"
 #include "server/observe/access_log.h"
 #include "server/observe/batch_fan_out.h"
 #include "server/observe/metrics.h"
@@ -73,6 +74,7 @@ server::HttpServerOptions http_options(const Options& options,
   http.connections_max = connections_within(raise_descriptor_limit());
   http.tls = std::move(tls);
   http.cors = server::CorsPolicy(options.cors_origins);
+  http.trusted_proxies = server::TrustedProxies(options.trusted_proxies);
   return http;
 }
 

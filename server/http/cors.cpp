@@ -10,7 +10,8 @@ constexpr char kMethods[] = "GET, POST";
 /// All: SDKs send fields of their own (X-Stainless-Lang, X-Fern-Runtime, …). The star does not
 /// stand for Authorization, and old browsers do not know it.
 constexpr char kRequestFields[] =
-    "Authorization, Content-Type, X-Request-Id, X-Request-Timeout-Ms, traceparent, *";
+    "Authorization, Content-Type, X-Request-Id, X-Request-Timeout-Ms, X-Espalier-Affinity, "
+    "traceparent, *";
 /// Fields that a page may read of an answer, besides those that every page may.
 constexpr char kExposedFields[] =
     "x-request-id, retry-after, x-espalier-tokens, x-espalier-new-rows, x-espalier-model, "

@@ -21,6 +21,14 @@ class HeaderFields {
         std::ranges::find(fields_, name, &std::pair<std::string, std::string>::first);
     return found == fields_.end() ? nullptr : &found->second;
   }
+  /// All values of `name` (lower case), in the order in which they were sent; valid as long as the
+  /// fields do not change.
+  std::vector<std::string_view> find_all(std::string_view name) const {
+    std::vector<std::string_view> values;
+    for (const auto& [field, value] : fields_)
+      if (field == name) values.emplace_back(value);
+    return values;
+  }
 
  private:
   std::vector<std::pair<std::string, std::string>> fields_;

@@ -35,7 +35,8 @@ ApiError http_error(ErrorKind kind, std::string message) {
 }
 
 /// What the route's functions see of a visit; the body comes later.
-HttpRequest request_without_body(const Visit& visit, SteadyClock::time_point received_at) {
+HttpRequest request_without_body(const Visit& visit, SteadyClock::time_point received_at,
+                                 const TrustedProxies& proxies) {
   HttpRequest request;
   request.method = visit.head.method;
   request.path = visit.head.path;
@@ -43,7 +44,9 @@ HttpRequest request_without_body(const Visit& visit, SteadyClock::time_point rec
   request.fields = visit.head.fields;
   const std::string* const id = request.fields.find("x-request-id");
   request.id = id != nullptr && is_sound_request_id(*id) ? *id : new_request_id();
-  request.client_address = peer_address(visit.connection.fd());
+  request.peer_address = peer_address(visit.connection.fd());
+  // Of each request anew: a proxy sends those of several clients on one connection.
+  request.client_address = proxies.client_of(request.peer_address, request.fields);
   request.received_at = received_at;
   request.client_gone = [&connection = visit.connection] { return connection.peer_gone(); };
   return request;
@@ -170,7 +173,7 @@ void HttpServer::Impl::begin(Connection& connection) {
   auto owned = std::make_unique<Visit>(connection, head ? std::move(*head) : RequestHead{}, options,
                                        body_budget, answer_budget, unsent_budget);
   Visit& visit = *owned;
-  visit.request = request_without_body(visit, received_at);
+  visit.request = request_without_body(visit, received_at, options.trusted_proxies);
   if (head) {
     route(visit);
   } else {

@@ -26,6 +26,7 @@
 #include "server/http/cors.h"
 #include "server/http/header_fields.h"
 #include "server/http/tls.h"
+#include "server/http/trusted_proxies.h"
 
 namespace espalier::server {
 
@@ -35,7 +36,8 @@ struct HttpRequest {
   std::string id;    // X-Request-Id: the client's if it is a sound one, else a new one
   HeaderFields fields;
   std::string content_type;    // lower case, without parameters; empty if absent
-  std::string client_address;  // see peer_address.h
+  std::string peer_address;    // of the connection, see peer_address.h
+  std::string client_address;  // the peer's, or what trusted proxies say; see trusted_proxies.h
   std::chrono::steady_clock::time_point received_at{};  // when its head was read
   std::string body;                                     // decoded
   /// True once the client has closed its connection, or only its sending half (`nc -N`): the two
@@ -100,6 +102,7 @@ struct HttpServerOptions {
   size_t connections_max = SIZE_MAX;       // open at once; more take the places of idle ones
   std::shared_ptr<const TlsContext> tls = nullptr;  // null: plain HTTP
   CorsPolicy cors = {};
+  TrustedProxies trusted_proxies = {};
 };
 
 class HttpServer {

@@ -86,6 +86,8 @@ void append_access_line(const HttpExchange& exchange, LogFormat format, std::str
   fields.add("status", static_cast<uint64_t>(std::max(exchange.status, 0)));
   fields.add("duration_ms", 1e3 * exchange.seconds);
   if (!request.client_address.empty()) fields.add("client", request.client_address);
+  if (!request.peer_address.empty() && request.peer_address != request.client_address)
+    fields.add("peer", request.peer_address);
   fields.add("request_bytes", uint64_t{exchange.request_bytes});
   fields.add("response_bytes", uint64_t{exchange.response_bytes});
   for (const auto& [name, value] : exchange.log)

@@ -37,7 +37,7 @@ class CorsTest(EspalierTest):
             self.assertEqual(asked.headers["access-control-allow-origin"], origin)
             allowed = {name.strip().lower() for name in asked.headers["access-control-allow-headers"].split(",")}
             self.assertEqual(allowed, {"authorization", "content-type", "x-request-id", "x-request-timeout-ms",
-                                       "traceparent", "*"})
+                                       "x-espalier-affinity", "traceparent", "*"})
             self.assertGreater(int(asked.headers["access-control-max-age"]), 0)
             # The request itself needs the key; a page can read the refusal, too.
             refused = server.post(EMBEDDINGS, {"input": "a"}, {"Origin": origin})

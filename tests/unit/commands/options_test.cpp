@@ -215,6 +215,20 @@ TEST_F(OptionsTest, OriginsAreAList) {
   EXPECT_EQ(parse({"serve", "--cors-origin", two[0]}).options.cors_origins.size(), 1U);
 }
 
+TEST_F(OptionsTest, TrustedProxiesAreAList) {
+  const std::vector<std::string> two{"10.0.0.0/8", "fd00::1"};
+  EXPECT_TRUE(parse({"serve"}).options.trusted_proxies.empty());
+  EXPECT_EQ(parse({"serve", "--trusted-proxy", "10.0.0.0/8,fd00::1"}).options.trusted_proxies, two);
+  EXPECT_EQ(parse({"serve", "--trusted-proxy", two[0], "--trusted-proxy", two[1]})
+                .options.trusted_proxies,
+            two);
+  write_file("trusted-proxy = [\"10.0.0.0/8\", \"fd00::1\"]\n");
+  EXPECT_EQ(parse({"serve", "--config", file_}).options.trusted_proxies, two);
+  environment_["ESPALIER_TRUSTED_PROXY"] = "private";
+  EXPECT_EQ(parse({"serve", "--config", file_}).options.trusted_proxies,
+            std::vector<std::string>{"private"});
+}
+
 TEST_F(OptionsTest, ModelsComeFromFlagsEnvironmentAndFile) {
   const std::vector<std::string> two = {"a=/x", "b=/y"};
   EXPECT_EQ(parse({"serve", "--model", "a=/x", "--model", "b=/y"}).options.models, two);

@@ -40,6 +40,8 @@ TestExchange an_embedding() {
   exchange.request.body = "a secret text";
   exchange.request.fields.add("traceparent", kTraceparent);
   exchange.request.fields.add("authorization", "Bearer a-secret-key");
+  exchange.request.fields.add("x-espalier-affinity", "a-secret-query");
+  exchange.request.fields.add("x-forwarded-for", "a-secret-client, 192.0.2.7");
   exchange.log = {{"key", std::string("shop")}, {"inputs", uint64_t{2}}, {"tokenize_ms", 0.25}};
   return exchange;
 }
@@ -56,6 +58,15 @@ TEST(AccessLine, SaysWhatARequestWasAndTook) {
       "request_bytes": 100, "response_bytes": 2000, "key": "shop", "inputs": 2,
       "tokenize_ms": 0.25, "trace_id": "0af7651916cd43dd8448eb211c80319c",
       "span_id": "b7ad6b7169203331"})"));
+}
+
+TEST(AccessLine, NamesTheProxyIfThereIsOne) {
+  auto exchange = an_embedding();
+  exchange.request.peer_address = exchange.request.client_address;
+  EXPECT_FALSE(json_line(exchange).contains("peer"));
+  exchange.request.peer_address = "10.0.0.1";
+  EXPECT_EQ(json_line(exchange)["client"], "192.0.2.7");
+  EXPECT_EQ(json_line(exchange)["peer"], "10.0.0.1");
 }
 
 TEST(AccessLine, NeverHoldsTextsNorKeys) {

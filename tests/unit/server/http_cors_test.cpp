@@ -60,6 +60,7 @@ TEST(HttpCors, PreflightNeedsNoKey) {
   EXPECT_EQ(answer->headers.at("access-control-allow-origin"), kPage);
   EXPECT_THAT(answer->headers.at("access-control-allow-methods"), HasSubstr("POST"));
   EXPECT_THAT(answer->headers.at("access-control-allow-headers"), HasSubstr("Authorization"));
+  EXPECT_THAT(answer->headers.at("access-control-allow-headers"), HasSubstr("X-Espalier-Affinity"));
   // OpenAI's SDK sends X-Stainless-Lang and more.
   EXPECT_THAT(answer->headers.at("access-control-allow-headers"), HasSubstr(", *"));
   EXPECT_EQ(answer->headers.at("vary"), "Origin");

@@ -50,6 +50,30 @@ TEST(HttpServer, HandlersSeeWhoAsksAndForHowLong) {
             "127.0.0.1|70");
 }
 
+TEST(HttpServer, ATrustedProxyNamesTheClientOfEachRequest) {
+  auto options = test_options();
+  options.trusted_proxies = TrustedProxies({"127.0.0.1"});
+  RunningServer running(std::move(options));
+  RawClient proxy(running.port());
+  const auto client_with = [&](const std::string& fields) {
+    proxy.send(post("/guarded", "x", "Authorization: let me in\r\n" + fields));
+    const auto answer = proxy.receive();
+    return answer ? answer->body : "none";
+  };
+  EXPECT_EQ(client_with("X-Forwarded-For: 192.0.2.7\r\n"), "192.0.2.7|none");
+  EXPECT_EQ(client_with("x-forwarded-for: 192.0.2.7\r\nX-FORWARDED-FOR: [2001:db8::1]:80\r\n"),
+            "2001:db8::1|none");
+  EXPECT_EQ(client_with(""), "127.0.0.1|none");
+}
+
+TEST(HttpServer, OtherPeersNameNobody) {
+  auto options = test_options();
+  options.trusted_proxies = TrustedProxies({"127.0.0.2", "10.0.0.0/8"});
+  RunningServer running(std::move(options));
+  const std::string fields = "Authorization: let me in\r\nX-Forwarded-For: 192.0.2.7\r\n";
+  EXPECT_EQ(exchange(running.port(), post("/guarded", "x", fields))->body, "127.0.0.1|none");
+}
+
 TEST(HttpServer, ClosesWhenTheClientAsksForIt) {
   RunningServer running;
   RawClient client(running.port());
