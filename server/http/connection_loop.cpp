@@ -22,11 +22,14 @@ namespace {
 
 /// After running out of descriptors or memory: an accept that fails at once would spin.
 constexpr std::chrono::milliseconds kAcceptPause{100};
-/// How long a connection that was made just before stop() may still send its first request.
+/// How long connections may still send a request after stop(). One that is in use, as a proxy keeps
+/// them, sends its next one within it, and the answer says that it was the last; were it closed at
+/// once, a request on its way would be lost, and its client could not tell whether it was computed.
 constexpr std::chrono::milliseconds kDrainGrace{500};
 /// How long slow clients may still take after abandon().
 constexpr std::chrono::milliseconds kAbandonGrace{1000};
 constexpr std::chrono::milliseconds kExpiryScan{500};
+constexpr std::chrono::milliseconds kDrainScan{100};
 /// How long a client may take to read an answer that was sent before its whole request was.
 constexpr std::chrono::milliseconds kLingerMax{2000};
 /// Between warnings that no more connections fit.
@@ -248,11 +251,11 @@ void ConnectionLoop::park(std::unique_ptr<Connection> connection) {
   if (entry.phase != Phase::kHead) return;
   // Bytes of a pipelined request may have been read together with the one before.
   if (entry.connection->has_buffered_bytes()) on_head_bytes(entry);
-  if (draining_ && parked_.contains(fd)) unpark(fd);
 }
 
 void ConnectionLoop::keep_until(Parked& parked, SteadyClock::time_point end) const {
-  parked.closes_at = std::min(end, all_close_at_);
+  const bool waits_for_head = parked.phase == Phase::kHead || parked.phase == Phase::kHandshake;
+  parked.closes_at = std::min(end, waits_for_head ? heads_until_ : all_close_at_);
 }
 
 void ConnectionLoop::on_event(int fd) {
@@ -292,8 +295,7 @@ void ConnectionLoop::on_handshake(Parked& parked) {
   watch(fd, EPOLLIN | EPOLLRDHUP);
   parked.phase = Phase::kHead;
   parked.since = SteadyClock::now();
-  // In a drain, what may still send its first request keeps its short time for that.
-  if (!draining_) parked.closes_at = parked.since + limits_.idle_max;
+  keep_until(parked, parked.since + limits_.idle_max);
   on_head(parked);
 }
 
@@ -313,8 +315,7 @@ void ConnectionLoop::on_head_bytes(Parked& parked) {
     dispatch(fd);
   } else if (parked.connection->has_buffered_bytes() && !parked.has_partial_head) {
     parked.has_partial_head = true;
-    parked.closes_at = std::min(draining_ ? parked.closes_at : SteadyClock::time_point::max(),
-                                SteadyClock::now() + limits_.head_max);
+    keep_until(parked, SteadyClock::now() + limits_.head_max);
   }
 }
 
@@ -374,10 +375,16 @@ void ConnectionLoop::close_expired() {
   const auto now = SteadyClock::now();
   if (!accepting_ && now >= accepts_again_at_) pause_accepting(false);
   if (now < scans_at_) return;
-  scans_at_ = now + kExpiryScan;
+  scans_at_ = now + (draining_ ? kDrainScan : kExpiryScan);
   std::vector<int> expired;
-  for (const auto& [fd, parked] : parked_)
-    if (parked.closes_at <= now) expired.push_back(fd);
+  for (const auto& [fd, parked] : parked_) {
+    if (parked.closes_at > now) continue;
+    // Its request may have come, and not been looked at yet; but blank lines are no request.
+    const bool may_have_request = parked.phase == Phase::kHead && !parked.has_partial_head &&
+                                  now < std::max(parked.closes_at, parked.since) + kDrainGrace &&
+                                  parked.connection->has_unread_bytes();
+    if (!may_have_request) expired.push_back(fd);
+  }
   for (const int fd : expired) on_expired(fd);
 }
 
@@ -388,27 +395,13 @@ void ConnectionLoop::begin_drain() {
   draining_ = true;
   pause_accepting(true);
   listener_.reset();
-  std::vector<int> fds;
-  for (const auto& [fd, parked] : parked_) fds.push_back(fd);
-  const auto grace_end = SteadyClock::now() + kDrainGrace;
-  for (const int fd : fds) {
-    on_event(fd);  // a request that has arrived already is accepted
-    const auto found = parked_.find(fd);
-    if (found == parked_.end()) continue;
-    Parked& parked = found->second;
-    if (parked.phase != Phase::kHead && parked.phase != Phase::kHandshake) continue;
-    const bool idle =
-        parked.phase == Phase::kHead && !parked.has_partial_head && parked.connection->answered > 0;
-    if (idle) {
-      unpark(fd);
-    } else {
-      parked.closes_at = std::min(parked.closes_at, grace_end);
-    }
-  }
+  heads_until_ = SteadyClock::now() + kDrainGrace;
+  for (auto& [fd, parked] : parked_) keep_until(parked, parked.closes_at);
 }
 
 void ConnectionLoop::begin_abandoning() {
   all_close_at_ = SteadyClock::now() + kAbandonGrace;
+  heads_until_ = std::min(heads_until_, all_close_at_);
   for (auto& [fd, parked] : parked_) keep_until(parked, parked.closes_at);
 }
 

@@ -43,7 +43,8 @@ class ConnectionLoop {
 
   /// Serves `listener` until stop(), then until every dispatched connection is back or closed.
   void run(FileDescriptor listener);
-  /// No connection is accepted any more, idle ones are closed. Safe in a signal handler.
+  /// No connection is accepted any more; idle ones are closed in a moment, unless a request comes
+  /// before. Safe in a signal handler.
   void stop();
   bool stopping() const { return stopping_.load(); }
   /// After stop(): whoever sends or reads slowly gets a moment to finish, then is closed, or
@@ -108,6 +109,7 @@ class ConnectionLoop {
   SteadyClock::time_point scans_at_{};
   bool accepting_ = false;
   bool draining_ = false;
+  SteadyClock::time_point heads_until_ = SteadyClock::time_point::max();  // no longer waited for
   SteadyClock::time_point all_close_at_ = SteadyClock::time_point::max();
   size_t dispatched_ = 0;
   std::atomic<bool> stopping_ = false;

@@ -212,7 +212,7 @@ After HttpServer::Impl::finish(Visit& visit) {
   if (visit.send_failed) return After::kAbandon;
   if (!visit.close_after) return After::kKeep;
   const bool all_read = visit.head_was_sound && visit.receiver.state() == BodyState::kComplete &&
-                        !connection.has_buffered_bytes();
+                        !connection.has_buffered_bytes() && !connection.has_unread_bytes();
   return all_read ? After::kClose : After::kLinger;
 }
 

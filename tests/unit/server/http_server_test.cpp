@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "raw_client.h"
 #include "running_server.h"
@@ -341,6 +344,71 @@ TEST(HttpServerStop, AnswersARequestThatHadArrived) {
   const auto response = queued.receive();
   ASSERT_TRUE(response);
   EXPECT_EQ(response->body, "application/json|late");
+}
+
+TEST(HttpServerStop, AnswersWhatComesOnAKeptConnectionJustThen) {
+  RunningServer running;
+  RawClient kept(running.port());
+  kept.send(get("/health"));
+  ASSERT_EQ(kept.receive()->headers.at("connection"), "keep-alive");
+  running.server().stop();
+  EXPECT_FALSE(running.returns(std::chrono::milliseconds(50)));
+  kept.send(post("/echo", "late"));
+  const auto response = kept.receive();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->body, "application/json|late");
+  EXPECT_EQ(response->headers.at("connection"), "close");
+  EXPECT_TRUE(kept.is_closed());
+  EXPECT_TRUE(running.returns());
+}
+
+TEST(HttpServerStop, LosesNoRequestOfConnectionsInUse) {
+  RunningServer running;
+  std::atomic<int> asked = 0;
+  std::atomic<int> lost = 0;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 16; ++i) {
+    clients.emplace_back([&] {
+      RawClient client(running.port());
+      while (true) {
+        client.send(post("/echo", "x"));
+        const auto response = client.receive();
+        ++asked;
+        if (!response) ++lost;
+        if (!response || response->headers.at("connection") == "close") return;
+      }
+    });
+  }
+  while (asked < 200) std::this_thread::yield();
+  running.server().stop();
+  for (auto& client : clients) client.join();
+  EXPECT_EQ(lost, 0);
+  EXPECT_TRUE(running.returns());
+}
+
+TEST(HttpServerStop, WhatIsPipelinedBehindTheLastAnswerDoesNotResetIt) {
+  RunningServer running;
+  RawClient client(running.port());
+  client.send(post("/wait", "x"));
+  running.await_waiting(1);
+  client.send(post("/echo", "behind it"));
+  running.server().stop();
+  running.release();
+  EXPECT_EQ(client.receive()->headers.at("connection"), "close");
+  EXPECT_TRUE(client.is_closed());
+  EXPECT_FALSE(client.was_reset());
+}
+
+TEST(HttpServerStop, WaitsForNobodyWhoSendsBlankLines) {
+  RunningServer running;
+  RawClient flood(running.port());
+  std::thread sender([&] {
+    while (flood.send("\r\n\r\n\r\n\r\n")) {
+    }
+  });
+  running.server().stop();
+  EXPECT_TRUE(running.returns(std::chrono::seconds(10)));
+  sender.join();
 }
 
 TEST(HttpServerStop, WaitsOnlyShortlyForConnectionsWithoutARequest) {

@@ -40,6 +40,7 @@ bool RawClient::receive_more(std::chrono::steady_clock::time_point until) {
   std::array<char, 65536> bytes;
   const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
   ended_ = count <= 0;
+  reset_ = count < 0;
   if (!ended_) received_.append(bytes.data(), static_cast<size_t>(count));
   return !ended_;
 }

@@ -32,6 +32,8 @@ class RawClient {
                                      std::chrono::milliseconds patience = std::chrono::seconds(20));
   /// Whether the server closes within `patience`; bytes before that are dropped.
   bool is_closed(std::chrono::milliseconds patience = std::chrono::seconds(20));
+  /// Whether the connection ended by a reset, which may cost a client what it has not read.
+  bool was_reset() const { return reset_; }
   /// Bytes that were received and belong to no answer yet.
   const std::string& pending() const { return received_; }
 
@@ -42,6 +44,7 @@ class RawClient {
   FileDescriptor socket_;
   std::string received_;
   bool ended_ = false;
+  bool reset_ = false;
 };
 
 /// "POST path" with Host, Content-Type, Content-Length and `body`; `fields` are whole lines.
