@@ -88,8 +88,6 @@ class Connection {
   /// What comes when everything has been sent.
   enum class Next : uint8_t { kRequest, kLinger, kClose };
   Next next = Next::kRequest;
-  /// Requests answered on this connection.
-  size_t answered = 0;
   /// The request whose body has not arrived whole; null between requests.
   std::unique_ptr<PendingRequest> pending;
 

@@ -2,6 +2,8 @@
 
 #include <httplib.h>
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace espalier::server {
@@ -9,6 +11,9 @@ namespace {
 
 constexpr int kNoContent = 204;
 constexpr int kNotModified = 304;
+/// Answers that are no longer go out at once, head and body. Were they two sends, a server that is
+/// killed could leave a head without its body behind, which no proxy can make good any more.
+constexpr size_t kSentAtOnce = size_t{64} << 10U;
 
 /// The library decodes the body.
 bool needs_decoding(const Visit& visit) {
@@ -50,10 +55,19 @@ class VisitStream final : public httplib::Stream {
   }
 
   ssize_t write(const char* from, size_t size) override {
-    if (visit_.send_failed) return -1;
-    const auto status = visit_.connection.write({from, size}, visit_.send_budget, visit_.stall_max);
-    visit_.send_failed = status != TransferStatus::kOk;
+    if (unsent_.size() + size <= kSentAtOnce) {
+      unsent_.append(from, size);
+    } else {
+      flush();
+      send({from, size});
+    }
     return visit_.send_failed ? -1 : static_cast<ssize_t>(size);
+  }
+
+  /// Sends what write() has kept.
+  void flush() {
+    if (!unsent_.empty()) send(unsent_);
+    unsent_.clear();
   }
 
   void get_remote_ip_and_port(std::string& ip, int& port) const override { nowhere(ip, port); }
@@ -62,6 +76,12 @@ class VisitStream final : public httplib::Stream {
   socket_t socket() const override { return 0; }
 
  private:
+  void send(std::string_view bytes) {
+    if (visit_.send_failed) return;
+    const auto status = visit_.connection.write(bytes, visit_.send_budget, visit_.stall_max);
+    visit_.send_failed = status != TransferStatus::kOk;
+  }
+
   static void nowhere(std::string& ip, int& port) {
     ip.clear();
     port = 0;
@@ -77,7 +97,8 @@ class VisitStream final : public httplib::Stream {
   }
 
   Visit& visit_;
-  std::string head_;
+  std::string head_;    // of the request
+  std::string unsent_;  // of the answer
   size_t head_read_ = 0;
   size_t content_read_ = 0;
 };
@@ -184,6 +205,7 @@ void HttpCodec::process(Visit& visit) {
   const VisitScope scope(visit);
   VisitStream stream(visit);
   impl_->server.process(stream);
+  stream.flush();
 }
 
 }  // namespace espalier::server

@@ -199,7 +199,6 @@ After HttpServer::Impl::finish(Visit& visit) {
     visit.close_after = true;
   }
   codec.process(visit);
-  ++connection.answered;
   static const std::string other(kOtherRoute);
   const auto taken = SteadyClock::now() - visit.request.received_at;
   observer({.route = visit.route != nullptr ? visit.route->path : other,

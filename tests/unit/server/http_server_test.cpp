@@ -17,8 +17,19 @@ namespace {
 
 using nlohmann::json;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
+
+TEST(HttpServer, SendsHeadAndBodyAtOnce) {
+  RunningServer running;
+  RawClient client(running.port());
+  for (int i = 0; i < 200; ++i) {
+    client.send(post("/echo", "whole"));
+    // A second send would come later, more often than not.
+    EXPECT_THAT(client.receive_once(), EndsWith("application/json|whole"));
+  }
+}
 
 TEST(HttpServer, AnswersAndKeepsTheConnection) {
   RunningServer running;

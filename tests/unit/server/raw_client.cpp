@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace espalier::server {
 
@@ -43,6 +44,11 @@ bool RawClient::receive_more(std::chrono::steady_clock::time_point until) {
   reset_ = count < 0;
   if (!ended_) received_.append(bytes.data(), static_cast<size_t>(count));
   return !ended_;
+}
+
+std::string RawClient::receive_once() {
+  receive_more(std::chrono::steady_clock::now() + std::chrono::seconds(20));
+  return std::exchange(received_, {});
 }
 
 std::optional<RawResponse> RawClient::receive(bool head_only, std::chrono::milliseconds patience) {

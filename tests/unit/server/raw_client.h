@@ -30,6 +30,8 @@ class RawClient {
   /// The next answer, or nothing if the connection ends or `patience` is up first.
   std::optional<RawResponse> receive(bool head_only = false,
                                      std::chrono::milliseconds patience = std::chrono::seconds(20));
+  /// What one read of the socket gives, empty after the end or 20 s.
+  std::string receive_once();
   /// Whether the server closes within `patience`; bytes before that are dropped.
   bool is_closed(std::chrono::milliseconds patience = std::chrono::seconds(20));
   /// Whether the connection ended by a reset, which may cost a client what it has not read.
