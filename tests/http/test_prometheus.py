@@ -43,15 +43,15 @@ def read(*path):
         return file.read()
 
 
-def dashboard():
-    return json.loads(read("configs", "grafana-dashboard.json"))
+def dashboard(file="grafana-dashboard.json"):
+    return json.loads(read("configs", file))
 
 
-def dashboard_queries():
+def dashboard_queries(file="grafana-dashboard.json"):
     """What Grafana would ask, with everything selected."""
-    for panel in dashboard()["panels"]:
+    for panel in dashboard(file)["panels"]:
         for target in panel.get("targets", []):
-            query = target["expr"].replace("$job", ".*").replace("$instance", ".*")
+            query = re.sub(r"\$(job|instance|proxy)\b", ".*", target["expr"])
             yield panel["title"], query.replace("$__rate_interval", "1m")
 
 
@@ -60,9 +60,9 @@ def metrics_in(text):
     return set(METRIC.findall(re.sub(r'"[^"]*"', "", text)))
 
 
-def alert_expressions():
+def alert_expressions(file="prometheus-alerts.yaml"):
     """{alert: its PromQL}. The rules are simple YAML, and Debian's Python has no parser for it."""
-    rules = re.split(r"^ *- alert: *", read("configs", "prometheus-alerts.yaml"), flags=re.MULTILINE)[1:]
+    rules = re.split(r"^ *- alert: *", read("configs", file), flags=re.MULTILINE)[1:]
     found = {}
     for rule in rules:
         name, rest = rule.split("\n", 1)
@@ -190,13 +190,13 @@ class ExpositionTest(ServerWithKeysTest):
 
 
 class Prometheus:
-    """A Prometheus of our own that scrapes one target every half second."""
+    """A Prometheus of our own with the configuration `config`, a file's text, in which `places` (there, here) are replaced; it
+    scrapes `targets` targets every half second."""
 
-    def __init__(self, target, folder):
-        config = read("configs", "prometheus.yml")
-        for there, here in (("127.0.0.1:8080", target), ("scrape_interval: 15s", "scrape_interval: 500ms"),
-                            ("evaluation_interval: 15s", "evaluation_interval: 500ms"),
-                            ("- prometheus-alerts.yaml", f"- {ALERTS}")):
+    def __init__(self, config, places, folder, targets=1):
+        self.targets = targets
+        for there, here in (("scrape_interval: 15s", "scrape_interval: 500ms"),
+                            ("evaluation_interval: 15s", "evaluation_interval: 500ms"), *places):
             assert there in config, there
             config = config.replace(there, here)
         path = os.path.join(folder, "prometheus.yml")
@@ -226,7 +226,7 @@ class Prometheus:
             with open(self.log, encoding="utf-8") as log:
                 raise AssertionError(f"prometheus ended with {self.process.returncode}:\n{log.read()}")
         try:
-            return [sample["value"][1] for sample in self.query('up{job="espalier"}')] == ["1"]
+            return [sample["value"][1] for sample in self.query("up")] == ["1"] * self.targets
         except (urllib.error.URLError, ConnectionError):
             return False
 
@@ -243,7 +243,8 @@ class ScrapeTest(ServerWithKeysTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.prometheus = Prometheus(f"127.0.0.1:{cls.server.port}", cls.folder.name)
+        places = (("127.0.0.1:8080", f"127.0.0.1:{cls.server.port}"), ("- prometheus-alerts.yaml", f"- {ALERTS}"))
+        cls.prometheus = Prometheus(read("configs", "prometheus.yml"), places, cls.folder.name)
         cls.addClassCleanup(cls.prometheus.stop)
         wait_until(cls.prometheus.is_up, "Prometheus scraping the server", 60)
 

@@ -1,0 +1,170 @@
+"""Prometheus and HAProxy as in docker/compose.fleet.yaml, but on loopback: three real servers, the same configuration files with other
+addresses. Every target is up, every panel of the fleet's dashboard shows something, and the alerts tell of a replica that is gone."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+from deploy_test import ADMIN_PORT, DeployTest, path, read, read_yaml
+from espalier_server import EspalierTest, free_port, wait_until
+from test_prometheus import ALERTS, Prometheus, alert_expressions, dashboard, dashboard_queries, promtool
+
+FLEET_ALERTS = "prometheus-alerts-fleet.yaml"
+FLEET_DASHBOARD = "grafana-dashboard-fleet.json"
+KEY = "3f9d0c7e"
+
+
+def setUpModule():
+    missing = [program for program in ("prometheus", "promtool", "haproxy") if shutil.which(program) is None]
+    if missing:
+        raise unittest.SkipTest(f"{' and '.join(missing)} not found: `tools/install-deps test` installs them")
+
+
+class RulesTest(DeployTest):
+    def test_rules_are_sound_and_fire_when_they_should(self):
+        for arguments in (("check", "rules", path("configs", FLEET_ALERTS)),
+                          ("test", "rules", path("tests", "deploy", "prometheus_alerts_fleet_test.yaml"))):
+            done = promtool(*arguments)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_every_alert_is_tested_and_explained(self):
+        tests = read("tests", "deploy", "prometheus_alerts_fleet_test.yaml")
+        rules = read_yaml("configs", FLEET_ALERTS)["groups"][0]["rules"]
+        self.assertEqual({rule["alert"] for rule in rules}, set(alert_expressions(FLEET_ALERTS)))
+        for rule in rules:
+            self.assertIn(f"alertname: {rule['alert']}}}", tests, "silent when all is well")
+            self.assertIn(f'alertname="{rule["alert"]}"', tests, "fires when it is not")
+            self.assert_anchor(rule["annotations"]["runbook"])
+            self.assertTrue(rule["annotations"]["runbook"].endswith(f"#{rule['alert'].lower()}"))
+
+
+class DashboardTest(DeployTest):
+    def test_every_panel_has_its_place_and_asks_the_chosen_source(self):
+        panels = dashboard(FLEET_DASHBOARD)["panels"]
+        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+        taken = set()
+        for panel in panels:
+            place = panel["gridPos"]
+            self.assertLessEqual(place["x"] + place["w"], 24)
+            cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
+                     for y in range(place["y"], place["y"] + place["h"])}
+            self.assertFalse(cells & taken, panel["title"])
+            taken |= cells
+            for target in panel.get("targets", []):
+                self.assertEqual(target["datasource"], {"type": "prometheus", "uid": "${datasource}"})
+                chosen = 'job=~"$job"' if re.search(r"\b(espalier|process)_", target["expr"]) else 'instance=~"$proxy"'
+                self.assertIn(chosen, target["expr"], panel["title"])
+        self.assertNotEqual(dashboard(FLEET_DASHBOARD)["uid"], dashboard()["uid"])
+
+
+class Proxy:
+    """A real HAProxy with configs/haproxy.cfg before `servers`."""
+
+    def __init__(self, servers, admin_ports, folder):
+        self.port, self.metrics_port = free_port(), free_port()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("ESPALIER_")}
+        environment.update({"ESPALIER_PROXY_BIND": f"127.0.0.1:{self.port}",
+                            "ESPALIER_PROXY_STATS_BIND": f"127.0.0.1:{self.metrics_port}"})
+        for number, (server, admin_port) in enumerate(zip(servers, admin_ports), 1):
+            environment[f"ESPALIER_REPLICA_{number}"] = f"127.0.0.1:{server.port}"
+            environment[f"ESPALIER_CHECK_PORT_{number}"] = str(admin_port)
+        self.log = os.path.join(folder, "haproxy.log")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(["haproxy", "-db", "-f", path("configs", "haproxy.cfg")], env=environment,
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def get(self, port, where):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{where}", timeout=30) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+        except (urllib.error.URLError, ConnectionError):
+            return None
+
+    def post(self, where, body):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{where}", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class FleetTest(EspalierTest):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        ports = [free_port() for _ in range(3)]
+        keys = os.path.join(folder.name, "keys")
+        with open(keys, "w", encoding="utf-8") as file:
+            file.write(f"app {KEY}\n")
+        cls.servers = [cls.start("--threads", "1", "--admin-port", str(port), "--api-key-file", keys) for port in ports]
+        cls.proxy = Proxy(cls.servers, ports, folder.name)
+        cls.addClassCleanup(cls.proxy.stop)
+        places = [(f"replica-{number}:{ADMIN_PORT}", f"127.0.0.1:{port}") for number, port in enumerate(ports, 1)]
+        places += [("proxy:8404", f"127.0.0.1:{cls.proxy.metrics_port}"), ("- prometheus-alerts.yaml", f"- {ALERTS}"),
+                   (f"- {FLEET_ALERTS}", f"- {path('configs', FLEET_ALERTS)}")]
+        cls.prometheus = Prometheus(read("docker", "prometheus.yml"), places, folder.name, targets=4)
+        cls.addClassCleanup(cls.prometheus.stop)
+        wait_until(lambda: cls.proxy.get(cls.proxy.metrics_port, "/readyz") == 200, "HAProxy with a replica")
+        wait_until(cls.prometheus.is_up, "Prometheus scraping three servers and the proxy", 60)
+
+    def traffic(self):
+        for number in range(12):
+            self.assertEqual(self.proxy.post("/v1/rerank", {"query": f"what is {number}", "documents": ["salt", "water"]}), 200)
+            self.assertEqual(self.proxy.post("/v1/embeddings", {"input": f"number {number}"}), 200)
+
+    def alerts(self):
+        """{alert: its state} of all rules once they were evaluated."""
+        rules = [rule for group in self.prometheus.ask("rules")["groups"] for rule in group["rules"]]
+        self.assertEqual({rule["name"] for rule in rules}, set(alert_expressions()) | set(alert_expressions(FLEET_ALERTS)))
+        if any(rule["health"] == "unknown" for rule in rules):
+            return None
+        self.assertEqual([rule for rule in rules if rule["health"] != "ok"], [])
+        return {rule["name"]: rule["state"] for rule in rules}
+
+    def test_1_every_panel_of_both_dashboards_shows_something(self):
+        self.traffic()
+        queries = [*dashboard_queries(FLEET_DASHBOARD), *dashboard_queries()]
+        self.assertGreater(len(queries), 60)
+        for title, query in queries:
+            wait_until(lambda query=query: self.prometheus.query(query), f"{title}: {query}", 15)
+        for variable in dashboard(FLEET_DASHBOARD)["templating"]["list"][1:]:
+            metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"]).groups()
+            self.assertEqual(len(self.prometheus.ask(f"label/{label}/values", **{"match[]": metric})), 1, variable["name"])
+        # The proxy and the servers count the same.
+        for query in ('sum(haproxy_server_http_responses_total{code="2xx",proxy=~"by_prefix|by_load"})',
+                      'sum(espalier_requests_total{status="200",route=~"/v1/.*"})'):
+            wait_until(lambda query=query: self.prometheus.query(query)[0]["value"][1] == "24", f"24 of {query}", 10)
+
+    def test_2_alerts_are_silent_while_all_is_well(self):
+        states = wait_until(self.alerts, "rules evaluated")
+        self.assertEqual({name for name, state in states.items() if state != "inactive"}, set())
+
+    def test_3_a_replica_that_is_gone_is_noticed_and_no_client_sees_it(self):
+        self.servers[0].kill()
+        self.traffic()
+        pending = wait_until(lambda: {name for name, state in (self.alerts() or {}).items() if state != "inactive"}
+                             >= {"EspalierDown", "EspalierReplicaDown"} and self.alerts(), "both alerts")
+        self.assertEqual(pending["EspalierNoReplica"], "inactive")
+        self.assertEqual(pending["EspalierProxyErrors"], "inactive")
+
+    def test_4_no_replica_at_all_is_noticed(self):
+        for server in self.servers[1:]:
+            server.kill()
+        wait_until(lambda: self.proxy.get(self.proxy.port, "/v1/models") == 503, "the proxy's own answer")
+        wait_until(lambda: (self.alerts() or {}).get("EspalierNoReplica") == "pending", "the alert")
+
+
+if __name__ == "__main__":
+    unittest.main()
