@@ -50,6 +50,7 @@ class ConnectionLoop {
   /// After stop(): whoever sends or reads slowly gets a moment to finish, then is closed, or
   /// dispatched if a body is all that is missing.
   void abandon();
+  bool abandoning() const { return abandoning_.load(); }
 
   /// A dispatched connection that waits for its next request, for the rest of its pending one, for
   /// its client to read what is unsent, or, lingering, for it to go.

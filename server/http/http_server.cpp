@@ -291,6 +291,12 @@ ApiError HttpServer::Impl::body_error(const Visit& visit, BodyState state) const
       return http_error(ErrorKind::kOverloaded,
                         "the server is reading too many large bodies; try again soon");
     case BodyState::kTimeout:
+      // Ours to answer for: another server may well take the time.
+      if (loop.abandoning()) {
+        return http_error(ErrorKind::kShuttingDown,
+                          "the server is shutting down, and the body had not arrived in time; send "
+                          "the request again");
+      }
       // Not 408: clients' libraries would send the same slow body again.
       return http_error(ErrorKind::kInvalidRequest, "the body did not arrive in time");
     case BodyState::kClosed:

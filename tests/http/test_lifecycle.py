@@ -14,7 +14,8 @@ import tempfile
 import time
 import unittest
 
-from espalier_server import BINARY, EspalierTest, free_port, random_inputs, run_espalier, time_limit, wait_until
+from espalier_server import (BINARY, EspalierTest, free_port, random_inputs, read_answer, run_espalier, time_limit,
+                             wait_until)
 
 EMBEDDINGS = "/v1/embeddings"
 BLOCKER_TOKENS = 2000
@@ -164,6 +165,7 @@ class EndTest(LifecycleTest):
         server.process.send_signal(signal.SIGTERM)
         self.assertEqual(server.process.wait(time_limit(20)), 0)
         self.assertLess(time.monotonic() - started, time_limit(10))
+        self.assert_error(read_answer(sender), 503)
         for connection in (sender, reader, scraper):
             connection.close()
 
