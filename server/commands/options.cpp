@@ -1,5 +1,6 @@
 #include "server/commands/options.h"
 
+#include <string_view>
 #include <utility>
 
 #include "server/commands/option_table.h"
@@ -25,11 +26,18 @@ void take(CLI::Option& option, const std::vector<std::string>& values, const std
   }
 }
 
+/// Kubernetes gives every container variables of the Services around it: of one called espalier
+/// ESPALIER_PORT=tcp://10.0.0.7:8080, which nobody meant for us.
+bool is_service_link(const std::string& name, std::string_view value) {
+  return name.ends_with("port") && (value.starts_with("tcp://") || value.starts_with("udp://"));
+}
+
 void take_environment(const std::string& name, CLI::Option& option,
                       const Environment& environment) {
   const std::string variable = environment_name(name);
   const char* value = environment(variable.c_str());
-  if (value != nullptr && *value != '\0') take(option, {value}, "environment variable " + variable);
+  if (value == nullptr || *value == '\0' || is_service_link(name, value)) return;
+  take(option, {value}, "environment variable " + variable);
 }
 
 /// Fills the chosen command's options that no flag has set from `environment`, then from the file,

@@ -48,6 +48,31 @@ TEST_F(OptionsTest, DefaultsApplyWhenNothingIsSet) {
   EXPECT_EQ(line.options.max_batch_tokens, 4096U);
 }
 
+TEST_F(OptionsTest, WhatKubernetesSaysOfAServiceCalledEspalierIsNoPortOfOurs) {
+  environment_ = {{"ESPALIER_PORT", "tcp://10.0.0.7:80"},
+                  {"ESPALIER_ADMIN_PORT", "tcp://10.0.0.8:1"}};
+  for (const char* command : {"serve", "health"}) {
+    const auto line = parse({command});
+    ASSERT_FALSE(line.exit_code) << line.text;
+    EXPECT_EQ(line.options.port, 8080);
+    EXPECT_EQ(line.options.admin_port, 0);
+  }
+  environment_ = {{"ESPALIER_HOST", "tcp://10.0.0.7:80"}, {"ESPALIER_PORT", "http://10.0.0.7:80"}};
+  EXPECT_EQ(parse({"serve"}).exit_code, 2);
+}
+
+TEST_F(OptionsTest, HealthTakesServesOptionsAndEndsWith1) {
+  environment_ = {{"ESPALIER_PORT", "81"}, {"ESPALIER_MODEL", "a"}, {"ESPALIER_TLS_CERT", "c.pem"}};
+  const auto line = parse({"health", "--admin-host", "localhost", "--live"});
+  ASSERT_FALSE(line.exit_code) << line.text;
+  EXPECT_EQ(line.command, Command::kHealth);
+  EXPECT_EQ(line.options.port, 81);
+  EXPECT_TRUE(line.options.health_live);
+  EXPECT_EQ(parse({"health", "--port", "x"}).exit_code, 1);
+  EXPECT_EQ(parse({"health", "--model", "a"}).exit_code, 1);
+  EXPECT_EQ(parse({"serve", "--live"}).exit_code, 2);
+}
+
 TEST_F(OptionsTest, OverloadLimitsHaveDefaultsAndRanges) {
   const auto options = parse({"serve"}).options;
   EXPECT_EQ(options.max_queue_tokens, 2097152U);
