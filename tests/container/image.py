@@ -6,6 +6,7 @@ or raises NotHere with what this machine lacks.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -72,9 +73,10 @@ def commit():
 
 
 class Image:
-    """`root`: its files, mounted; `config`: what it says of how to run it."""
+    """`root`: its files, mounted; `config`: what it says of how to run it; `commit`: what it was told to be made of."""
 
-    def __init__(self, tag):
+    def __init__(self, tag, revision):
+        self.commit = revision
         self.container = buildah("from", tag)
         self.root = buildah("mount", self.container)
         self.config = json.loads(buildah("inspect", "--type", "image", tag))["Docker"]["config"]
@@ -96,7 +98,14 @@ def build():
     need("buildah", "debootstrap", "runc")
     os.makedirs(FOLDER, exist_ok=True)
     make_base()
+    revision = commit()
     # chroot: the steps of the build need no namespaces of their own, and so it works within containers.
-    buildah("build", "--format", "docker", "--isolation", "chroot", "--layers", "--pull-never", "--build-arg", f"BASE={BASE}",
-            "--build-arg", f"REVISION={commit()}", "-f", os.path.join(SOURCE, "docker", "Dockerfile"), "-t", TAG, SOURCE)
-    return Image(TAG)
+    try:
+        buildah("build", "--format", "docker", "--isolation", "chroot", "--layers", "--pull-never",
+                "--build-arg", f"BASE={BASE}", "--build-arg", f"REVISION={revision}",
+                "-f", os.path.join(SOURCE, "docker", "Dockerfile"), "-t", TAG, SOURCE)
+    except AssertionError as error:
+        if re.search(r"Failed to fetch|Temporary failure resolving", str(error)):
+            raise NotHere(f"{MIRROR} cannot be reached: {error}") from error
+        raise
+    return Image(TAG, revision)

@@ -60,7 +60,7 @@ class ContentTest(unittest.TestCase):
         self.assertGreaterEqual(config["Healthcheck"]["StartPeriod"], 600e9)  # a large model is fetched and loaded
         labels = {name.removeprefix("org.opencontainers.image."): value for name, value in config["Labels"].items()}
         self.assertEqual(labels["title"], "espalier")
-        self.assertEqual(labels["revision"], image_of.commit())
+        self.assertEqual(labels["revision"], IMAGE.commit)
         version = run_espalier("--version").stdout.split()[1]
         self.assertEqual(labels["version"], version)
         self.assertTrue(labels["description"])
@@ -82,7 +82,7 @@ class ContentTest(unittest.TestCase):
                     open_to_all.add(os.path.relpath(path, IMAGE.root))
                 if status.st_uid or status.st_gid:
                     self.assertIn(os.path.relpath(path, IMAGE.root), {CACHE[1:], "etc/shadow", "etc/gshadow"})
-        self.assertLessEqual(open_to_all, {"tmp"})
+        self.assertLessEqual(open_to_all, {"tmp", "var/tmp"})
 
     def test_no_link_leads_nowhere_that_a_server_follows(self):
         for folder in ("usr/bin", "usr/lib/x86_64-linux-gnu", "etc/ssl"):
@@ -232,7 +232,7 @@ class CommandTest(unittest.TestCase):
 
     def test_the_version_names_the_commit(self):
         done = run_in(IMAGE, "--version")
-        self.assertIn(f"(commit {image_of.commit()})", done.stdout)
+        self.assertIn(f"(commit {IMAGE.commit})", done.stdout)
 
     def test_other_commands(self):
         done = run_in(IMAGE, "inspect")
