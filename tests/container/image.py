@@ -18,6 +18,7 @@ FOLDER = os.path.join(os.environ["ESPALIER_BUILD_DIR"], "container")
 MIRROR = "http://deb.debian.org/debian"
 BASE = "localhost/debian:12"
 TAG = "localhost/espalier:test"
+STORE_BYTES_MAX = 6 << 30
 
 
 class NotHere(Exception):
@@ -72,6 +73,16 @@ def commit():
     return done.stdout.strip() if done.returncode == 0 else "unknown"
 
 
+def bytes_of(root):
+    """What files below a folder take; each once, whatever its names."""
+    sizes = {}
+    for folder, folders, files in os.walk(root):
+        for name in folders + files:
+            status = os.lstat(os.path.join(folder, name))
+            sizes[status.st_ino] = status.st_size
+    return sum(sizes.values())
+
+
 class Image:
     """`root`: its files, mounted; `config`: what it says of how to run it; `commit`: what it was told to be made of."""
 
@@ -85,13 +96,7 @@ class Image:
         buildah("rm", self.container)
 
     def bytes(self, below="."):
-        """What its files take, without compression; each once, whatever its names."""
-        sizes = {}
-        for folder, folders, files in os.walk(os.path.join(self.root, below)):
-            for name in folders + files:
-                status = os.lstat(os.path.join(folder, name))
-                sizes[status.st_ino] = status.st_size
-        return sum(sizes.values())
+        return bytes_of(os.path.join(self.root, below))
 
 
 def build():
@@ -99,9 +104,12 @@ def build():
     os.makedirs(FOLDER, exist_ok=True)
     make_base()
     revision = commit()
+    if bytes_of(FOLDER) > STORE_BYTES_MAX:
+        buildah("rm", "--all")  # of tests that were killed
+        buildah("rmi", "--prune")  # layers of builds before
     # chroot: the steps of the build need no namespaces of their own, and so it works within containers.
     try:
-        buildah("build", "--format", "docker", "--isolation", "chroot", "--layers", "--pull-never",
+        buildah("build", "--format", "docker", "--isolation", "chroot", "--layers", "--force-rm", "--pull-never",
                 "--build-arg", f"BASE={BASE}", "--build-arg", f"REVISION={revision}",
                 "-f", os.path.join(SOURCE, "docker", "Dockerfile"), "-t", TAG, SOURCE)
     except AssertionError as error:

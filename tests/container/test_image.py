@@ -15,7 +15,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "http"), os.path.join(HERE, "..", "hub")]
 import image as image_of  # noqa: E402
-from container import CACHE, Bundle, Container, run_in, runs_here  # noqa: E402
+from container import CACHE, Bundle, Container, run_in, runs_here, system_calls  # noqa: E402
 from espalier_server import MODEL, free_port, json_lines, random_inputs, run_espalier, wait_until  # noqa: E402
 from model_hub import ModelHub, folder_files  # noqa: E402
 
@@ -132,7 +132,7 @@ class RunTest(ContainerTest):
         self.assertIn("Read-only file system", refused.stderr)
         first = server.execute("cat", "/proc/1/status").stdout
         for expected in (r"Name:\s+espalier", r"Uid:\s+10001\s+10001\s+10001\s+10001", r"CapEff:\s+0+", r"CapBnd:\s+0+",
-                         r"NoNewPrivs:\s+1"):
+                         r"NoNewPrivs:\s+1", r"Seccomp:\s+2" if system_calls() else r"Threads:\s+\d+"):
             self.assertRegex(first, rf"(?m)^{expected}$")
         self.assertEqual(server.execute("sleep", "0.1").returncode, 0)  # a preStop hook's
         server.stop()
