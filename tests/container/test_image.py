@@ -55,7 +55,7 @@ class ContentTest(unittest.TestCase):
         self.assertEqual(config["StopSignal"], "SIGTERM")
         self.assertEqual(set(config["ExposedPorts"]), {"8080/tcp", "9090/tcp"})
         self.assertEqual(set(config["Volumes"]), {CACHE})
-        self.assertIn(f"HF_HOME={CACHE}", config["Env"])
+        self.assertLessEqual({f"HF_HOME={CACHE}", "ESPALIER_HOST=0.0.0.0"}, set(config["Env"]))
         self.assertEqual(config["Healthcheck"]["Test"], ["CMD", "espalier", "health"])
         self.assertGreaterEqual(config["Healthcheck"]["StartPeriod"], 600e9)  # a large model is fetched and loaded
         labels = {name.removeprefix("org.opencontainers.image."): value for name, value in config["Labels"].items()}
@@ -188,6 +188,14 @@ class RunTest(ContainerTest):
         self.assertEqual(server.execute("id", "-u").stdout, f"{ANYONE[0]}\n")
         self.assertEqual(server.embed(TEXTS).shape, (2, 256))
         self.assertEqual(server.execute("espalier", "health").returncode, 0)
+        server.stop()
+
+
+    @unittest.skipUnless(os.path.exists("/proc/net/if_inet6"), "this machine has no IPv6")
+    def test_the_address_is_a_variable_too(self):
+        """`docker run -e ESPALIER_HOST=:: IMAGE serve`: the health check asks where the server listens."""
+        server = self.start("serve", env={"ESPALIER_HOST": "::"})
+        self.assertEqual(server.execute("espalier", "health").stdout, f"ready: http://[::1]:{server.port}/readyz\n")
         server.stop()
 
 
