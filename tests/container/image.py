@@ -86,7 +86,7 @@ def bytes_of(root):
 class Image:
     """`root`: its files, mounted; `config`: what it says of how to run it; `commit`: what it was told to be made of."""
 
-    def __init__(self, tag, revision):
+    def __init__(self, tag=TAG, revision=None):
         self.commit = revision
         self.container = buildah("from", tag)
         self.root = buildah("mount", self.container)
