@@ -134,6 +134,22 @@ class RenderingsTest(unittest.TestCase):
                     self.assertLessEqual({port["port"] for port in rule["ports"]}, let_in)
 
     @for_every_rendering
+    def test_whoever_may_name_the_client_is_the_only_one_who_gets_in(self, objects):
+        server = only(objects, "Deployment", "espalier")["spec"]["template"]
+        trusted = variables(objects, server["spec"]["containers"][0]).get("ESPALIER_TRUSTED_PROXY")
+        senders = [sender for policy in of_kind(objects, "NetworkPolicy")
+                   if matches(policy["spec"]["podSelector"], server["metadata"]["labels"])
+                   for rule in policy["spec"].get("ingress", []) if "http" in (port["port"] for port in rule["ports"])
+                   for sender in rule["from"]]
+        routers = [sender for sender in senders if sender.get("podSelector", {}).get("matchLabels", {}).get(
+            "app.kubernetes.io/component") == "router"]
+        if trusted:
+            self.assertEqual((trusted, senders), ("private", routers))
+            self.assertEqual(len(routers), 1)
+        else:
+            self.assertEqual((len(senders), routers), (2, []), "labelled pods, and those of labelled namespaces")
+
+    @for_every_rendering
     def test_only_what_asks_the_hub_reaches_beyond_the_cluster(self, objects):
         outside = [policy for policy in of_kind(objects, "NetworkPolicy") for rule in policy["spec"].get("egress", [])
                    if any(peer.get("ipBlock", {}).get("cidr") == "0.0.0.0/0" for peer in rule["to"])]
@@ -231,8 +247,10 @@ class RenderingsTest(unittest.TestCase):
         for item, template in pod_templates(objects):
             for container in containers(template):
                 resources = container["resources"]
-                self.assertEqual(resources["requests"], resources["limits"], item["metadata"]["name"])
-                self.assertEqual(quantity(resources["limits"]["cpu"]) % 1, 0, "threads are whole")
+                self.assertEqual(resources["requests"]["memory"], resources["limits"]["memory"], item["metadata"]["name"])
+                if container["image"].startswith("espalier"):
+                    self.assertEqual(resources["requests"], resources["limits"], item["metadata"]["name"])
+                    self.assertEqual(quantity(resources["limits"]["cpu"]) % 1, 0, "threads are whole")
 
     @for_every_rendering
     def test_the_nodes_disk_holds_what_the_pod_may_write(self, objects):

@@ -5,10 +5,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import yaml
@@ -16,7 +19,7 @@ import yaml
 from manifests import CONFIGS, KUBERNETES, OVERLAYS, ROOT, of_kind, only, quantity, render, skip_without_renderer, variables
 from running_pod import Container
 
-from espalier_server import MODEL, run_espalier, wait_until
+from espalier_server import MODEL, free_port, run_espalier, wait_until
 
 sys.path.insert(0, str(ROOT / "tests" / "hub"))
 sys.path.insert(0, str(ROOT / "tools"))
@@ -61,7 +64,7 @@ class PodTest(unittest.TestCase):
         wait_until(started, "the startup probe", seconds_max=120)
 
     def test_a_server_with_keys_and_its_probes(self):
-        objects = render("espalier-mini", "api-keys", "prometheus-operator")
+        objects = render("espalier-mini", "api-keys", "haproxy", "prometheus-operator")
         keys = self.folder()
         Path(keys, "keys").write_text(f"shop {KEY}\n", encoding="ascii")
         running = self.run_container(Container(objects, server_of(objects), {CACHE: self.folder(), "/etc/espalier": keys}))
@@ -126,7 +129,8 @@ class PodTest(unittest.TestCase):
     def test_every_overlays_options_are_options_of_the_server(self):
         known = set(re.findall(r"ESPALIER_[A-Z_]+", run_espalier("serve", "--help").stdout))
         for overlay in OVERLAYS:
-            for name in variables(render(overlay, "api-keys"), server_of(render(overlay, "api-keys"))["spec"]["containers"][0]):
+            objects = render(overlay, "api-keys", "haproxy")
+            for name in variables(objects, server_of(objects)["spec"]["containers"][0]):
                 if name.startswith("ESPALIER_"):
                     self.assertIn(name, known, overlay)
                 else:
@@ -231,14 +235,38 @@ class AutoscalingTest(unittest.TestCase):
 
 class RouterTest(unittest.TestCase):
     @unittest.skipUnless(shutil.which("haproxy"), "haproxy is not installed")
-    def test_haproxy_takes_its_configuration_with_the_pods_environment(self):
+    def test_the_router_runs_as_its_pod_and_answers_its_probes(self):
+        """The name of the servers has no addresses here: it lives, and is not ready."""
         objects = render("espalier-mini", "haproxy")
         template = only(objects, "Deployment", "espalier-router")["spec"]["template"]
+        container, = template["spec"]["containers"]
         settings = {name: (value or "espalier").replace("$(NAMESPACE)", "espalier")
-                    for name, value in variables(objects, template["spec"]["containers"][0]).items()}
-        done = subprocess.run(["haproxy", "-c", "-f", CONFIGS / "haproxy.cfg"], capture_output=True, text=True, timeout=60,
-                              env={"PATH": os.environ["PATH"], **settings}, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    for name, value in variables(objects, container).items()}
+        port = {"http": free_port(), "operators": free_port()}
+        settings.update(PATH=os.environ["PATH"], ESPALIER_PROXY_BIND=f"127.0.0.1:{port['http']}",
+                        ESPALIER_PROXY_STATS_BIND=f"127.0.0.1:{port['operators']}")
+        user = {"user": template["spec"]["securityContext"]["runAsUser"], "extra_groups": []} if os.getuid() == 0 else {}
+        process = subprocess.Popen(["haproxy", "-f", CONFIGS / "haproxy.cfg"], env=settings, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/", **user)
+
+        def end():
+            process.kill()
+            process.communicate()
+        self.addCleanup(end)
+
+        def status(probe):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port[probe['port']]}{probe['path']}", timeout=5).close()
+                return 200
+            except urllib.error.HTTPError as error:
+                with error:
+                    return error.code
+            except OSError:
+                return None
+        wait_until(lambda: status(container["livenessProbe"]["httpGet"]) == 200, "the router's liveness probe")
+        self.assertEqual(status(container["readinessProbe"]["httpGet"]), 503)
+        process.send_signal(signal.SIGUSR1)  # as the official image ends it
+        self.assertEqual(process.wait(30), 0)
 
 
 if __name__ == "__main__":
