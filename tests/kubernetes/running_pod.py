@@ -10,7 +10,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "http"))
 import espalier_server  # noqa: E402
-from espalier_server import BINARY, free_port, time_limit  # noqa: E402
+from espalier_server import BINARY, free_port, time_limit, wait_until  # noqa: E402
 
 from manifests import variables  # noqa: E402
 
@@ -52,6 +52,13 @@ class RunningContainer(espalier_server.Server):
         self.log = []
         self._reader = threading.Thread(target=lambda: self.log.extend(process.stdout), daemon=True)
         self._reader.start()
+
+    def wait_until_started(self):
+        def started():
+            if self.process.poll() is not None:
+                raise AssertionError(f"exit code {self.process.returncode}:\n{self.log_text()}")
+            return self.probe("startup") == 200
+        wait_until(started, "the startup probe")
 
     def ask(self, probe):
         """The status that a probe's httpGet gets; None without an answer."""

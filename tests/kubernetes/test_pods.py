@@ -56,19 +56,12 @@ class PodTest(unittest.TestCase):
         self.addCleanup(running.kill)
         return running
 
-    def wait_until_started(self, running):
-        def started():
-            if running.process.poll() is not None:
-                raise AssertionError(f"exit code {running.process.returncode}:\n{running.log_text()}")
-            return running.probe("startup") == 200
-        wait_until(started, "the startup probe", seconds_max=120)
-
     def test_a_server_with_keys_and_its_probes(self):
         objects = render("espalier-mini", "api-keys", "haproxy", "prometheus-operator")
         keys = self.folder()
         Path(keys, "keys").write_text(f"shop {KEY}\n", encoding="ascii")
         running = self.run_container(Container(objects, server_of(objects), {CACHE: self.folder(), "/etc/espalier": keys}))
-        self.wait_until_started(running)
+        running.wait_until_started()
         self.assertEqual((running.probe("readiness"), running.probe("liveness")), (200, 200))
         endpoint, = of_kind(objects, "PodMonitor")[0]["spec"]["podMetricsEndpoints"]
         self.assertEqual(running.ask({"port": endpoint["port"], "path": endpoint["path"]}), 200)
@@ -102,7 +95,7 @@ class PodTest(unittest.TestCase):
                     if not os.path.islink(path):
                         os.chmod(path, 0o555)
             pod = self.run_container(Container(objects, server_of(objects), {CACHE: cache}, {}, {"HF_ENDPOINT": hub.endpoint}))
-            self.wait_until_started(pod)
+            pod.wait_until_started()
             self.assertEqual(pod.post("/v1/embeddings", {"input": "x"}).status, 200)
             self.assertEqual(len(hub.requests), asked, "HF_HUB_OFFLINE=1")
             pod.stop()
@@ -120,7 +113,7 @@ class PodTest(unittest.TestCase):
             hub.add("Qwen/Qwen3-Reranker-0.6B", RERANKER)
             pod = self.run_container(Container(objects, server_of(objects), {CACHE: self.folder()}, {},
                                                {"HF_ENDPOINT": hub.endpoint}))
-            self.wait_until_started(pod)
+            pod.wait_until_started()
             self.assertEqual(pod.post("/v1/embeddings", {"input": "x", "model": "embed"}).status, 200)
             reply = pod.post("/v1/rerank", {"query": "x", "documents": ["y"], "model": "rank"})
             self.assertEqual(reply.status, 200, reply)
@@ -199,7 +192,7 @@ class AutoscalingTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as cache:
             running = Container(objects, server_of(objects), {CACHE: cache}).start()
             self.addCleanup(running.kill)
-            wait_until(lambda: running.probe("startup") == 200, "the startup probe", seconds_max=120)
+            running.wait_until_started()
             running.port = running.container.free["admin"]
             metrics = running.metrics()
             for query, _ in self.queries().values():
