@@ -307,6 +307,9 @@ class RenderingsTest(unittest.TestCase):
             self.assertLess(1, spec["minReplicaCount"])
             self.assertLessEqual(spec["minReplicaCount"], spec["fallback"]["replicas"])
             self.assertLess(spec["fallback"]["replicas"], spec["maxReplicaCount"] + 1)
+            for rules in spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"].values():
+                # KEDA's schema takes any text; the HorizontalPodAutoscaler that it makes does not.
+                self.assertLessEqual({policy["type"] for policy in rules["policies"]}, {"Pods", "Percent"})
             for trigger in spec["triggers"]:
                 self.assertEqual(set(trigger["metadata"]), {"serverAddress", "query", "threshold", "ignoreNullValues"},
                                  "the parameters of KEDA's Prometheus scaler")
