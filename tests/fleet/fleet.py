@@ -39,17 +39,18 @@ def proxy_environment(settings):
 class Replica:
     """A server that keeps its ports over restarts. Its name in HAProxy's log is `name`."""
 
-    def __init__(self, name, *options):
+    def __init__(self, name, *options, host="127.0.0.1", ports=None):
         self.name = name
-        self.port, self.admin_port = free_port(), free_port()
-        self._options = ("--port", self.port, "--admin-port", self.admin_port, *options)
+        self.host = host
+        self.port, self.admin_port = ports or (free_port(), free_port())
+        self._options = ("--host", host, "--port", self.port, "--admin-port", self.admin_port, *options)
         self.server = None
         self.ended = []  # log lines of those before
         self.start()
 
     @property
     def address(self):
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def start(self):
         """Ready when it returns."""
