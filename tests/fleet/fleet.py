@@ -126,9 +126,10 @@ class Proxy(Server):
         return {server for (proxy, server), row in self.statistics().items()
                 if proxy == backend and server not in ("FRONTEND", "BACKEND") and row["status"].startswith("UP")}
 
-    def resident_bytes(self):
+    def peak_bytes(self):
+        """Of resident memory, since its start."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            return int(re.search(r"VmRSS:\s+(\d+) kB", file.read()).group(1)) * 1024
+            return int(re.search(r"VmHWM:\s+(\d+) kB", file.read()).group(1)) * 1024
 
     def close(self):
         if self.process.poll() is None:

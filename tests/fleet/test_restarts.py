@@ -75,7 +75,7 @@ class RestartTest(EspalierTest):
         print(f"{SECONDS:.0f} s: {len(seconds)} requests, {len(failures)} failures, {kills} kills, {restarts} restarts by SIGTERM; "
               f"{repeated} repeated; seconds: median {statistics.median(seconds):.3f}, "
               f"99 % {seconds[int(len(seconds) * 0.99)]:.3f}, longest {seconds[-1]:.3f}; "
-              f"proxy {self.fleet.proxy.resident_bytes() / 1e6:.0f} MB", file=sys.stderr)
+              f"proxy {self.fleet.proxy.peak_bytes() / 1e6:.0f} MB", file=sys.stderr)
         if failures:
             with open(os.environ.get("ESPALIER_FLEET_LOG", os.devnull), "w", encoding="utf-8") as file:
                 file.writelines(self.fleet.proxy.log)
