@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from fleet import CONFIG, HAPROXY, Fleet, Proxy, Replica, proxy_environment, time_limit, wait_until
+from fleet import CONFIG, HAPROXY, SOURCE, Fleet, Proxy, Replica, proxy_environment, time_limit, wait_until
 from espalier_server import EspalierTest, random_inputs, read_answer
 
 DOCUMENTS = ["salt is a mineral", "pepper is a spice"]
@@ -327,11 +327,17 @@ class ConfigurationTest(unittest.TestCase):
 
     def test_every_variant_is_valid_without_a_warning(self):
         self.check()
-        self.check(ESPALIER_REPLICA_1="10.0.0.1:8080", ESPALIER_CHECK_PORT="9090")
+        self.check(ESPALIER_REPLICA_1="10.0.0.1:8080", ESPALIER_CHECK_PORT="9090", ESPALIER_PROXY_USER="haproxy")
         self.check(**{f"ESPALIER_REPLICA_{number}": f"10.0.0.{number}:8080" for number in range(1, 9)})
         self.check(ESPALIER_REPLICA_1="espalier-1:8080", ESPALIER_REPLICA_2="espalier-2:8080", ESPALIER_NAMESERVER="127.0.0.11:53")
         self.check(ESPALIER_REPLICAS_DNS="espalier.default.svc.cluster.local:8080", ESPALIER_CHECK_PORT="9090")
         self.check(ESPALIER_REPLICAS_DNS="espalier:8080", ESPALIER_NAMESERVER="127.0.0.11:53", ESPALIER_REPLICAS_MAX="64")
+
+    def test_the_manual_names_every_variable(self):
+        with open(CONFIG, encoding="utf-8") as file:
+            variables = set(re.findall(r"ESPALIER_[A-Z_]+[A-Z]", file.read()))
+        with open(os.path.join(SOURCE, "docs", "deploy", "fleet.md"), encoding="utf-8") as file:
+            self.assertEqual(variables - set(re.findall(r"ESPALIER_[A-Z_]+[A-Z]", file.read())), set())
 
     def test_the_commented_https_line_works(self):
         with tempfile.TemporaryDirectory() as folder:
