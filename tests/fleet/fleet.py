@@ -36,6 +36,13 @@ def proxy_environment(settings):
     return {**clean, **settings}
 
 
+def server_at(port):
+    """Asks whatever listens at that port, as a Server that somebody else runs."""
+    server = Server.__new__(Server)
+    server.port = port
+    return server
+
+
 class Replica:
     """A server that keeps its ports over restarts. Its name in HAProxy's log is `name`."""
 
@@ -68,9 +75,7 @@ class Replica:
         self.server.process.stderr.close()
 
     def metric(self, name):
-        admin = Server.__new__(Server)  # only to ask another port
-        admin.port = self.admin_port
-        return admin.metric(name)
+        return server_at(self.admin_port).metric(name)
 
     def close(self):
         if self.server is not None and self.server.process.poll() is None:
@@ -105,7 +110,7 @@ class Proxy(Server):
             self.log.append(line)
 
     def requests_logged(self):
-        """Fields of each request's log line, oldest first."""
+        """Fields of each request's log line, oldest first. HAProxy drops lines when this process does not read fast enough."""
         return [dict(field.split("=", 1) for field in line.split(" request ", 1)[1].split())
                 for line in list(self.log) if " request request_id=" in line]
 
@@ -117,10 +122,13 @@ class Proxy(Server):
 
     def statistics(self):
         """{(proxy, server): {column: text}} of the statistics page."""
-        operators = Server.__new__(Server)
-        operators.port = self.stats_port
-        text = operators.get("/stats;csv").body.decode().lstrip("# ")
+        text = server_at(self.stats_port).get("/stats;csv").body.decode().lstrip("# ")
         return {(row["pxname"], row["svname"]): row for row in csv.DictReader(io.StringIO(text))}
+
+    def requests_taken(self, backend="by_prefix"):
+        """By replica, attempts that failed included."""
+        return {server: int(row["stot"]) for (proxy, server), row in self.statistics().items()
+                if proxy == backend and server not in ("FRONTEND", "BACKEND")}
 
     def replicas_up(self, backend="by_prefix"):
         return {server for (proxy, server), row in self.statistics().items()
@@ -178,4 +186,5 @@ class Fleet:
             replica.close()
 
 
-__all__ = ["CONFIG", "HAPROXY", "SOURCE", "Fleet", "Proxy", "Replica", "proxy_environment", "time_limit"]
+__all__ = ["CONFIG", "HAPROXY", "SOURCE", "Fleet", "Proxy", "Replica", "proxy_environment", "server_at", "time_limit",
+           "wait_until"]

@@ -5,18 +5,18 @@ conversation, 200 words, and comes with an instruction (one of five, 30 words); 
 pages, all sent at once, as clients do that rerank in batches or in parallel. All texts are WordNet's, from the bundled model's
 evaluation. Shorter queries and larger pages have less to share: ESPALIER_FLEET_SWEEP=1 prints how much, and for several balance factors."""
 
-import collections
 import http.client
 import json
 import os
 import random
+import signal
 import statistics
 import sys
 import threading
 import time
 import unittest
 
-from fleet import Fleet, time_limit, wait_until
+from fleet import Fleet, time_limit
 from espalier_server import EspalierTest
 from traffic import JSON, wordnet_pairs
 
@@ -82,6 +82,33 @@ class Traffic:
         return seconds
 
 
+class Turns(threading.Thread):
+    """Lets one replica run at a time, so that each computes as fast as if it had a machine of its own, a third as fast as this one."""
+
+    SECONDS = 0.01
+
+    def __init__(self, replicas):
+        super().__init__(daemon=True)
+        self._processes = [replica.server.process for replica in replicas]
+        self._ending = threading.Event()
+        self.start()
+
+    def run(self):
+        for process in self._processes:
+            process.send_signal(signal.SIGSTOP)
+        while not self._ending.is_set():
+            for process in self._processes:
+                process.send_signal(signal.SIGCONT)
+                time.sleep(self.SECONDS)
+                process.send_signal(signal.SIGSTOP)
+        for process in self._processes:
+            process.send_signal(signal.SIGCONT)
+
+    def end(self):
+        self._ending.set()
+        self.join()
+
+
 class AffinityTest(EspalierTest):
     @classmethod
     def setUpClass(cls):
@@ -110,26 +137,28 @@ class AffinityTest(EspalierTest):
     def test_a_hot_query_overflows(self):
         """One query that everybody asks at once, with other documents each: plain hashing sends all of it to one replica."""
         unbounded = self.fleet.add_proxy(self.addCleanup, {"ESPALIER_BALANCE_FACTOR": "0"})
-        traffic = Traffic(queries=1, query_words=20, pages=96, page_size=24)
-        pages = traffic.queries[0]
-        traffic.queries = [[page] for page in pages]  # USERS at a time
-        taken = {}
-        for proxy, name in ((unbounded, "unbounded"), (self.by_prefix, "bounded")):
-            begin = len(proxy.requests_logged())
+        traffic = Traffic(queries=1, query_words=20, pages=48, page_size=12)
+        traffic.queries = [[page] for page in traffic.queries[0]]  # USERS at a time
+        medians = {unbounded: [], self.by_prefix: []}
+        turns = Turns(self.fleet.replicas)
+        self.addCleanup(turns.end)
+        # In turn, and the better of two: what else the machine does should not decide.
+        for proxy in (unbounded, self.by_prefix) * 2:
+            before = proxy.requests_taken()
             began = time.monotonic()
             seconds = sorted(traffic.run(proxy.port))
             elapsed = time.monotonic() - began
-            wait_until(lambda: len(proxy.requests_logged()) == begin + len(pages), "log lines")
-            counts = collections.Counter(fields["replica"] for fields in proxy.requests_logged()[begin:])
-            taken[name] = (sorted(counts.values()), statistics.median(seconds))
-            print(f"a hot query, {name}: requests by replica {sorted(counts.values())}, median {statistics.median(seconds) * 1e3:.0f} ms, "
-                  f"95 % {seconds[int(len(seconds) * 0.95)] * 1e3:.0f} ms, all {elapsed:.1f} s", file=sys.stderr)
-        self.assertEqual(taken["unbounded"][0], [96])
-        counts, median = taken["bounded"]
-        # Its own replica holds half of what is under way (1.5 times the average of three), and so does the next one on the ring.
-        self.assertGreaterEqual(len(counts), 2)
-        self.assertLessEqual(counts[-1], 0.65 * 96)
-        self.assertLess(median, taken["unbounded"][1])
+            counts = sorted(count - before[name] for name, count in proxy.requests_taken().items())
+            medians[proxy].append(statistics.median(seconds))
+            print(f"a hot query, {'plain' if proxy is unbounded else 'bounded'}: requests by replica {counts}, median "
+                  f"{medians[proxy][-1] * 1e3:.0f} ms, 95 % {seconds[int(len(seconds) * 0.95)] * 1e3:.0f} ms, all {elapsed:.1f} s",
+                  file=sys.stderr)
+            if proxy is unbounded:
+                self.assertEqual(counts, [0, 0, 48])
+            else:
+                # Of many under way its own replica holds half (1.5 times the average of three), and so does the next one.
+                self.assertLessEqual(counts[-1], 0.75 * 48)
+        self.assertLess(min(medians[self.by_prefix]), 0.8 * min(medians[unbounded]))
 
     @unittest.skipUnless(SWEEP, "ESPALIER_FLEET_SWEEP=1 measures more")
     def test_sweep(self):
