@@ -11,7 +11,8 @@ namespace espalier::text {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;  // no neighbour; as an id: merged into its left neighbour
-constexpr size_t kWordBytesMax = 1u << 30;  // positions are 32 bits; longer words are cut
+/// Longer words are cut: merging takes up to 40 bytes of memory for each byte of a word.
+constexpr size_t kWordBytesMax = 1u << 20;
 
 /// Of up to so many symbols a search of all pairs for each merge is faster than a heap.
 constexpr uint32_t kFewSymbols = 128;

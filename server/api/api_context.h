@@ -10,6 +10,7 @@
 #include "server/debug/batch_recorder.h"
 #include "server/observe/metrics.h"
 #include "server/service/model_directory.h"
+#include "server/service/request_memory.h"
 
 namespace espalier::server {
 
@@ -24,6 +25,7 @@ struct ApiContext {
   const ModelDirectory* models = nullptr;
   const scheduler::Scheduler* scheduler = nullptr;  // null: the models are being loaded
   Metrics* metrics = nullptr;
+  RequestMemory* memory = nullptr;          // null: without a bound
   const ApiKeys* api_keys = nullptr;        // null: everyone is served, told apart by address
   const BatchRecorder* recorder = nullptr;  // null: there are no debug endpoints
   ServerLimits limits;

@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "server/api/parsing_cost.h"
 #include "server/error_response.h"
 
 namespace espalier::server {
@@ -139,7 +140,46 @@ auto by_chosen_model(InferenceCall& call, const Request& request, ModelJob job, 
   const auto chosen = call.models.choose(request.model, job);
   if (!chosen) return tl::unexpected(chosen.error());
   call.chosen = *chosen;
+  call.reading.shrink_to(call.request_bytes);
   return work(*call.chosen);
+}
+
+std::optional<ApiError> client_gone(const Caller& caller) {
+  if (!caller.gone || !caller.gone()) return std::nullopt;
+  ApiError error;
+  error.kind = ErrorKind::kClientGone;
+  error.message = "the client closed the connection while its request waited for memory";
+  return error;
+}
+
+/// Memory for parsing the body, and later for the answer, so that no request takes more than there
+/// is left for it. An error: there is too little.
+std::optional<ApiError> reserve_memory(RequestMemory& memory, InferenceCall& call) {
+  call.caller.reserve = [&memory, &call](size_t bytes, const Interruption& interruption) {
+    auto share = memory.answers.take(bytes, interruption);
+    if (!share) return std::optional(std::move(share.error()));
+    call.answer = std::move(*share);
+    return std::optional<ApiError>();
+  };
+  const ParsingCost cost = parsing_cost(call.http.body);
+  call.request_bytes = cost.request;
+  auto share = memory.reading.take(std::max(cost.parsing, cost.request),
+                                   [&] { return client_gone(call.caller); });
+  if (!share) return std::move(share.error());
+  call.reading = std::move(*share);
+  return std::nullopt;
+}
+
+/// What `call` has reserved for its answer, until that has been written; the rest is given back.
+std::shared_ptr<const void> answer_memory(RequestMemory& memory, InferenceCall& call) {
+  const size_t read = call.reading.bytes();
+  call.reading = {};
+  memory.freed(read);
+  return {new MemoryPool::Share(std::move(call.answer)), [&memory](MemoryPool::Share* share) {
+            const size_t bytes = share->bytes();
+            delete share;
+            memory.freed(bytes);
+          }};
 }
 
 HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
@@ -148,6 +188,10 @@ HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
   if (!caller) return error_response(caller.error(), form);
   if (const auto refused = refuse_media_type(http)) return error_response(*refused, form);
   InferenceCall call{http, *context.models, std::move(*caller), {}, form};
+  if (context.memory != nullptr) {
+    if (const auto error = reserve_memory(*context.memory, call))
+      return failed(context, path, *error, form);
+  }
   auto body = handler(call);
   HttpResponse response =
       body ? json_response(std::move(*body)) : failed(context, path, body.error(), call.error_form);
@@ -157,6 +201,7 @@ HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
   }
   add_headers(call, response);
   add_log_fields(call, response);
+  if (context.memory != nullptr) response.memory = answer_memory(*context.memory, call);
   return response;
 }
 

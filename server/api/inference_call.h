@@ -22,6 +22,9 @@ struct InferenceCall {
   RequestReport report;
   ErrorForm error_form;  // a route that serves several kinds of clients may change it
   const InferenceService* chosen = nullptr;  // by what was asked for last
+  MemoryPool::Share reading = {};  // for parsing the body; of it remains, once that is done,
+  size_t request_bytes = 0;        // … what the request itself takes
+  MemoryPool::Share answer = {};
 
   // Those of InferenceService, by the model that the request asks for (ModelDirectory::choose).
   Result<EmbeddingAnswer> embed(const EmbeddingRequest& request);

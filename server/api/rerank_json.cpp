@@ -80,6 +80,7 @@ Result<json> parse_object(std::string_view body) {
   if (fields->empty()) return object;
   std::vector<std::string_view> members(kMembers.begin(), kMembers.end());
   members.insert(members.end(), fields->begin(), fields->end());
+  object = json();  // not both at once
   object = parse_json_object(body, members);
   if (object) apply_rank_fields(*fields, *object);
   return object;
@@ -124,6 +125,7 @@ Result<RerankBody> parse_rerank_body(std::string_view body, bool& tei) {
   parsed.request.documents = std::move(documents->texts);
   if (*top_n && **top_n > 0) parsed.top_n = static_cast<size_t>(**top_n);
   parsed.return_documents = *return_documents || *return_text;
+  parsed.request.returns_documents = parsed.return_documents;
   return parsed;
 }
 

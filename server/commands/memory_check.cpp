@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kBatchTokensMin = 64;
 
 bool fits(const MemoryPrediction& prediction, const MemoryLimit& limit) {
-  return prediction.resident() <= limit.bytes && prediction.address_space() <= limit.address_space;
+  return prediction.resident() + kRequestBytesMin <= limit.bytes &&
+         prediction.address_space() <= limit.address_space;
 }
 
 /// The options with smaller batches, which no longer input may exceed.
@@ -98,6 +99,9 @@ std::string why_it_does_not_fit(const std::vector<PlannedModel>& models, const O
   std::string why = "the memory that will be needed, " + parts_text(needed);
   if (needed.resident() > limit.bytes) {
     why += fmt::format(", is more than {}, {}", limit.source, byte_text(limit.bytes));
+  } else if (needed.resident() + kRequestBytesMin > limit.bytes) {
+    why += fmt::format(", leaves less than {} for requests of {}, {}", byte_text(kRequestBytesMin),
+                       limit.source, byte_text(limit.bytes));
   } else {
     why += fmt::format(
         ", with {} of address space for it, mapped files and threads, is more than the {} that "
@@ -116,20 +120,22 @@ std::string why_it_does_not_fit(const std::vector<PlannedModel>& models, const O
   return why + "; --memory-check off starts anyway";
 }
 
-void check_memory(const std::vector<ModelFiles>& files, const Options& options,
-                  const engine::GemmBackend& gemm) {
-  if (options.memory_check == "off") return;
+RequestBudget check_memory(const std::vector<ModelFiles>& files, const Options& options,
+                           const engine::GemmBackend& gemm) {
   const std::vector<PlannedModel> models = plan_models(files);
   const MemoryLimit limit = memory_limit();
   const MemoryPrediction needed = predict_memory(models, options, gemm);
+  const RequestBudget budget = request_budget(limit, needed.resident(), options.max_body_mb << 20U);
+  if (options.memory_check == "off") return budget;
   spdlog::info("memory: predicted {}{}", parts_text(needed),
                limit.bytes == UINT64_MAX
                    ? ""
                    : fmt::format("; {} is {}", limit.source, byte_text(limit.bytes)));
   const std::string why = why_it_does_not_fit(models, options, gemm, limit);
-  if (why.empty()) return;
+  if (why.empty()) return budget;
   if (options.memory_check == "on") throw std::runtime_error(why);
   spdlog::warn("{}", why);
+  return budget;
 }
 
 void log_memory_in_use() {

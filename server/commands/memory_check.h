@@ -10,6 +10,7 @@
 #include "server/commands/memory_limit.h"
 #include "server/commands/memory_prediction.h"
 #include "server/commands/options.h"
+#include "server/commands/request_budget.h"
 
 namespace espalier::commands {
 
@@ -18,10 +19,10 @@ namespace espalier::commands {
 std::string why_it_does_not_fit(const std::vector<PlannedModel>& models, const Options& options,
                                 const engine::GemmBackend& gemm, const MemoryLimit& limit);
 
-/// Logs what is predicted. By --memory-check, throws std::runtime_error or warns when it does not
-/// fit, or does nothing.
-void check_memory(const std::vector<ModelFiles>& files, const Options& options,
-                  const engine::GemmBackend& gemm);
+/// Logs what is predicted, and returns what it leaves for requests. By --memory-check, throws
+/// std::runtime_error or warns when it does not fit, or does nothing.
+RequestBudget check_memory(const std::vector<ModelFiles>& files, const Options& options,
+                           const engine::GemmBackend& gemm);
 
 /// Logs what the process has taken, once everything is loaded.
 void log_memory_in_use();

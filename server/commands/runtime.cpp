@@ -69,7 +69,7 @@ Runtime::Runtime(const Options& options, scheduler::SchedulerObserver* observer)
   std::vector<server::ServedModel> served;
   const std::vector<ModelFiles> files = find_models(options);
   const std::vector<ModelOptions> own = model_options(options, names_of(files));
-  check_memory(files, options, *gemm_);
+  request_budget_ = check_memory(files, options, *gemm_);
   for (size_t model = 0; model < files.size(); ++model) {
     models_.push_back(
         std::make_unique<LoadedModel>(files[model], own[model], options, gemm_, pool_));

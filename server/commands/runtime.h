@@ -11,6 +11,7 @@
 #include "scheduler/scheduler.h"
 #include "server/commands/loaded_model.h"
 #include "server/commands/options.h"
+#include "server/commands/request_budget.h"
 #include "server/service/inference_service.h"
 #include "server/service/model_directory.h"
 
@@ -33,9 +34,12 @@ class Runtime {
   const server::InferenceService& service() const { return directory_->first(); }
   scheduler::Scheduler& scheduler() { return *scheduler_; }
   size_t tokenizer_threads() const { return tokenizer_threads_; }
+  /// What memory is left for requests.
+  const RequestBudget& request_budget() const { return request_budget_; }
 
  private:
   size_t tokenizer_threads_ = 1;
+  RequestBudget request_budget_;
   std::shared_ptr<const engine::GemmBackend> gemm_;
   std::shared_ptr<engine::ThreadPool> pool_;
   std::vector<std::unique_ptr<LoadedModel>> models_;

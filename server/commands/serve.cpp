@@ -20,6 +20,9 @@
 #include "server/commands/commands.h"
 #include "server/commands/descriptor_limit.h"
 #include "server/commands/logging.h"
+#include "server/commands/memory_limit.h"
+#include "server/commands/progress_line.h"
+#include "server/commands/request_budget.h"
 #include "server/commands/runtime.h"
 #include "server/commands/service_manager.h"
 #include "server/commands/serving_thread.h"
@@ -33,6 +36,8 @@
 #include "server/observe/access_log.h"
 #include "server/observe/batch_fan_out.h"
 #include "server/observe/metrics.h"
+#include "server/service/heap_trim.h"
+#include "server/service/request_memory.h"
 
 namespace espalier::commands {
 namespace {
@@ -71,11 +76,23 @@ server::HttpServerOptions http_options(const Options& options,
   http.threads = options.http_threads;
   http.body_bytes_max = options.max_body_mb << 20U;
   http.head_bytes_max = options.max_header_kb << 10U;
-  http.connections_max = connections_within(raise_descriptor_limit());
+  http.connections_max = std::min(connections_within(raise_descriptor_limit()),
+                                  connections_within_memory(memory_limit(), http.head_bytes_max));
   http.tls = std::move(tls);
   http.cors = server::CorsPolicy(options.cors_origins);
   http.trusted_proxies = server::TrustedProxies(options.trusted_proxies);
   return http;
+}
+
+/// Says also when bodies may not be as large as was asked for.
+void log_request_budget(const RequestBudget& budget, const Options& options) {
+  spdlog::info("memory: {} for requests: bodies {}, reading them {}, answers {}, unread ones {}",
+               byte_text(budget.total()), byte_text(budget.http.bodies), byte_text(budget.reading),
+               byte_text(budget.answers), byte_text(budget.http.unsent));
+  if (budget.http.body_bytes_max >= options.max_body_mb << 20U) return;
+  spdlog::warn(
+      "bodies of requests may have up to {}, not the {} of --max-body-mb: there is no more memory",
+      byte_text(budget.http.body_bytes_max), byte_text(options.max_body_mb << 20U));
 }
 
 /// Opens once, wakes whoever waits for it.
@@ -158,6 +175,7 @@ void log_ready(const server::ModelDirectory& models, const std::string& url) {
 }  // namespace
 
 int serve(const Options& options) {
+  server::configure_heap(engine::usable_cpus());  // before there are threads
   // A unit's `systemctl reload` sends SIGHUP whether there is a certificate or not. In a terminal
   // without one it means what it means to other programs: the window was closed.
   ShutdownSignals signals(!options.tls_cert.empty() || has_service_manager());
@@ -194,11 +212,17 @@ int serve(const Options& options) {
   auto answered_while_loading = server::loading_routes();
   append(std::move(while_loading), answered_while_loading);
   server::BatchFanOut observers({&metrics, recorder ? &*recorder : nullptr});
-  std::optional<Runtime> loaded;  // outlives the requests that it answers
+  // Outlive the requests that they answer.
+  std::optional<server::RequestMemory> request_memory;
+  std::optional<Runtime> loaded;
   std::atomic<bool> ready = true;
   tell_service_manager("STATUS=loading models; /readyz answers 503 until they are there");
   ServingThread serving(http, std::move(answered_while_loading));
   Runtime& runtime = loaded.emplace(options, &observers);
+  const RequestBudget& budget = runtime.request_budget();
+  log_request_budget(budget, options);
+  request_memory.emplace(budget.reading, budget.answers);
+  http.limit_memory(budget.http);
   metrics.announce_models(model_infos(options, runtime.models()));
   Gate all_answered;
   // Goes before what it shows, but after the other port has drained, so that probes see that.
@@ -220,6 +244,7 @@ int serve(const Options& options) {
 
   context.models = &runtime.models();
   context.scheduler = &runtime.scheduler();
+  context.memory = &*request_memory;
   context.limits = {options.http_threads, options.max_batch_tokens, runtime.tokenizer_threads()};
   context.ready = [&] { return ready.load(); };
   auto routes = server::api_routes(context);

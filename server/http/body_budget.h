@@ -14,6 +14,9 @@ class BodyBudget {
  public:
   explicit BodyBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
 
+  /// From now on; what is in use already stays.
+  void set_bytes_max(size_t bytes_max) { bytes_max_ = bytes_max; }
+
   bool is_in_use() const { return bytes_.load() > 0; }
 
   /// One request's part, given back when it goes away.
@@ -26,9 +29,10 @@ class BodyBudget {
 
     /// False, and nothing taken, when there is no room for `bytes` more.
     bool grow(size_t bytes) {
-      const bool small = bytes_ + bytes <= budget_.bytes_max_ / kSmallPart;
-      const size_t kept = small ? 0 : budget_.bytes_max_ / kKeptPart;
-      if (budget_.bytes_.fetch_add(bytes) + bytes > budget_.bytes_max_ - kept) {
+      const size_t bytes_max = budget_.bytes_max_;
+      const bool small = bytes_ + bytes <= bytes_max / kSmallPart;
+      const size_t kept = small ? 0 : bytes_max / kKeptPart;
+      if (budget_.bytes_.fetch_add(bytes) + bytes > bytes_max - kept) {
         budget_.bytes_.fetch_sub(bytes);
         return false;
       }
@@ -45,7 +49,7 @@ class BodyBudget {
   static constexpr size_t kKeptPart = 8;
   static constexpr size_t kSmallPart = 256;
 
-  const size_t bytes_max_;
+  std::atomic<size_t> bytes_max_;
   std::atomic<size_t> bytes_ = 0;
 };
 

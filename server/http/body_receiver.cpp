@@ -1,5 +1,6 @@
 #include "server/http/body_receiver.h"
 
+#include <algorithm>
 #include <new>
 
 #include "server/http/connection.h"
@@ -9,12 +10,16 @@ namespace {
 
 /// Of one body, before others get their turn: one thread receives for all of them.
 constexpr size_t kTurnBytes = size_t{256} << 10U;
+/// A body that has grown so far is believed to be as long as it says.
+constexpr size_t kPlaceBytesMin = size_t{1} << 20U;
 
 }  // namespace
 
 BodyReceiver::BodyReceiver(const RequestHead& head, size_t bytes_max,
                            std::chrono::seconds stall_max, BodyBudget& budget)
     : bytes_max_(bytes_max),
+      length_(head.body == BodyKind::kLength ? std::min<uint64_t>(head.content_length, bytes_max)
+                                             : 0),
       framing_(head),
       clock_(stall_max),
       share_(budget),
@@ -60,7 +65,7 @@ bool BodyReceiver::take_buffered(Connection& connection) {
         fail(BodyState::kOverloaded);
         return false;
       }
-      if (is_content) content_.append(taken);
+      if (is_content) append(taken);
     } catch (const std::bad_alloc&) {
       fail(BodyState::kOverloaded);
       return false;
@@ -68,6 +73,13 @@ bool BodyReceiver::take_buffered(Connection& connection) {
     connection.consume(taken.size());
   }
   return true;
+}
+
+/// A large body whose length is known gets its place at once: growing would take it twice. The
+/// system gives the memory only as it is written to.
+void BodyReceiver::append(std::string_view content) {
+  if (content_.size() + content.size() > kPlaceBytesMin) content_.reserve(length_);
+  content_.append(content);
 }
 
 void BodyReceiver::fail(BodyState state) {

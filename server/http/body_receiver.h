@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "server/http/body_budget.h"
@@ -50,9 +51,11 @@ class BodyReceiver {
 
  private:
   bool take_buffered(Connection& connection);
+  void append(std::string_view content);
   void fail(BodyState state);
 
   const size_t bytes_max_;
+  const size_t length_;  // that the head says; 0: it does not
   BodyFraming framing_;
   TransferClock clock_;
   BodyBudget::Share share_;

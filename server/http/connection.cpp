@@ -160,30 +160,37 @@ IoResult Connection::write_some(std::string_view bytes) {
 
 TransferStatus Connection::write(std::string_view bytes, BodyBudget& budget,
                                  std::chrono::seconds stall_max) {
-  while (!has_unsent() && !bytes.empty()) {
-    const auto [status, count] = write_some(bytes);
-    if (status == IoStatus::kClosed) return TransferStatus::kClosed;
-    if (status == IoStatus::kWantWrite) break;
-    bytes.remove_prefix(count);
-  }
-  if (bytes.empty()) return TransferStatus::kOk;
-  if (!unsent_share_) unsent_share_.emplace(budget);
-  if (!send_clock_) send_clock_.emplace(stall_max);
-  const bool has_room = unsent_share_->grow(bytes.size());
-  unsent_.append(bytes);  // in memory already: with the thread waiting, it is there twice
-  if (has_room) return TransferStatus::kOk;
   const auto gives_up_at =
       SteadyClock::now() + std::min<SteadyClock::duration>(kRoomWait, stall_max);
-  while (SteadyClock::now() < gives_up_at) {
-    const IoStatus status = send_unsent();
+  while (true) {
+    const IoStatus status = send_before_and(bytes);
     if (status == IoStatus::kOk) return TransferStatus::kOk;
     if (status == IoStatus::kClosed) return TransferStatus::kClosed;
-    if (unsent_share_->grow(unsent_.size() - sent_)) return TransferStatus::kOk;
+    if (!unsent_share_) unsent_share_.emplace(budget);
+    if (!send_clock_) send_clock_.emplace(stall_max);
+    if (unsent_share_->grow(bytes.size())) {
+      unsent_.append(bytes);
+      return TransferStatus::kOk;
+    }
+    if (SteadyClock::now() >= gives_up_at) return TransferStatus::kTimeout;
     pollfd entry{fd(), POLLOUT, 0};
     // A signal only ends the wait early.
     ::poll(&entry, 1, static_cast<int>(kRoomPoll.count()));
   }
-  return TransferStatus::kTimeout;
+}
+
+/// What is unsent, then `bytes`, of which those that were sent are taken off.
+IoStatus Connection::send_before_and(std::string_view& bytes) {
+  if (has_unsent()) {
+    const IoStatus status = send_unsent();
+    if (status != IoStatus::kOk) return status;
+  }
+  while (!bytes.empty()) {
+    const auto [status, count] = write_some(bytes);
+    if (status != IoStatus::kOk) return status;
+    bytes.remove_prefix(count);
+  }
+  return IoStatus::kOk;
 }
 
 IoStatus Connection::send_unsent() {

@@ -93,6 +93,7 @@ class Connection {
 
  private:
   IoResult write_some(std::string_view bytes);
+  IoStatus send_before_and(std::string_view& bytes);
 
   FileDescriptor socket_;
   std::unique_ptr<TlsSession> tls_;  // goes before the socket does

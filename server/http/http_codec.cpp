@@ -115,18 +115,16 @@ class LibraryServer final : public httplib::Server {
 }  // namespace
 
 struct HttpCodec::Impl {
-  Impl(size_t body_bytes_max_in, Callbacks callbacks_in);
+  explicit Impl(Callbacks callbacks_in);
 
   HttpResponse decode_and_answer(Visit& visit, const httplib::ContentReader& reader) const;
   void hand_over(Visit& visit, httplib::Response& response) const;
 
-  const size_t body_bytes_max;
   const Callbacks callbacks;
   LibraryServer server;
 };
 
-HttpCodec::Impl::Impl(size_t body_bytes_max_in, Callbacks callbacks_in)
-    : body_bytes_max(body_bytes_max_in), callbacks(std::move(callbacks_in)) {
+HttpCodec::Impl::Impl(Callbacks callbacks_in) : callbacks(std::move(callbacks_in)) {
   // Requests without a body to decode end here, the others in the handler of the only path there
   // is.
   server.set_pre_routing_handler([this](const httplib::Request& request,
@@ -173,7 +171,7 @@ HttpResponse HttpCodec::Impl::decode_and_answer(Visit& visit,
   std::string body;
   BodyState state = BodyState::kComplete;
   const bool decoded = reader([&](const char* data, size_t size) {
-    if (size > body_bytes_max - body.size()) {
+    if (size > visit.body_bytes_max - body.size()) {
       state = BodyState::kTooLarge;
     } else if (!visit.receiver.share().grow(size)) {
       state = BodyState::kOverloaded;
@@ -196,8 +194,7 @@ void HttpCodec::Impl::hand_over(Visit& visit, httplib::Response& response) const
   for (const auto& [name, value] : visit.answer.headers) response.set_header(name, value);
 }
 
-HttpCodec::HttpCodec(size_t body_bytes_max, Callbacks callbacks)
-    : impl_(std::make_unique<Impl>(body_bytes_max, std::move(callbacks))) {}
+HttpCodec::HttpCodec(Callbacks callbacks) : impl_(std::make_unique<Impl>(std::move(callbacks))) {}
 
 HttpCodec::~HttpCodec() = default;
 

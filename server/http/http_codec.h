@@ -22,8 +22,7 @@ class HttpCodec {
     /// Completes Visit::answer and Visit::close_after; called once, right before it is written.
     std::function<void(Visit&)> before_writing;
   };
-  /// Bodies have at most `body_bytes_max` bytes after decoding.
-  HttpCodec(size_t body_bytes_max, Callbacks callbacks);
+  explicit HttpCodec(Callbacks callbacks);
   ~HttpCodec();
 
   /// Decodes the body, which has arrived whole if it is read at all, has it answered, and writes

@@ -1,6 +1,7 @@
 #include "server/http/http_server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -71,8 +72,8 @@ struct HttpServer::Impl {
         body_budget(kLargestBodiesAtOnce * options.body_bytes_max),
         answer_budget(options.answer_bytes_max),
         unsent_budget(kLargestBodiesAtOnce * options.body_bytes_max),
-        codec(options.body_bytes_max,
-              {.answer = [this](Visit& visit, BodyState state,
+        body_bytes_max(options.body_bytes_max),
+        codec({.answer = [this](Visit& visit, BodyState state,
                                 std::string body) { return answer(visit, state, std::move(body)); },
                .before_writing = [this](Visit& visit) { complete_answer(visit); }}),
         loop({.idle_max = std::chrono::seconds(options.idle_seconds_max),
@@ -105,6 +106,7 @@ struct HttpServer::Impl {
   BodyBudget body_budget;
   BodyBudget answer_budget;
   BodyBudget unsent_budget;  // of answers that their clients do not read
+  std::atomic<size_t> body_bytes_max;
   HttpCodec codec;
   ListeningSocket listener;
   ConnectionLoop loop;
@@ -170,8 +172,9 @@ void HttpServer::Impl::begin(Connection& connection) {
                   ? Result<RequestHead>(tl::unexpected(http_error(
                         ErrorKind::kInvalidRequest, "this port speaks TLS alone: use https://")))
                   : parse_request_head(connection.take_head(), options.head_bytes_max);
-  auto owned = std::make_unique<Visit>(connection, head ? std::move(*head) : RequestHead{}, options,
-                                       body_budget, answer_budget, unsent_budget);
+  auto owned =
+      std::make_unique<Visit>(connection, head ? std::move(*head) : RequestHead{}, body_bytes_max,
+                              options, body_budget, answer_budget, unsent_budget);
   Visit& visit = *owned;
   visit.request = request_without_body(visit, received_at, options.trusted_proxies);
   if (head) {
@@ -260,7 +263,7 @@ bool HttpServer::Impl::reject_before_body(Visit& visit) {
   const std::string& encoding = head.content_encoding;
   if (auto refusal = ask_admission(visit)) {
     visit.answer = std::move(*refusal);
-  } else if (head.body == BodyKind::kLength && head.content_length > options.body_bytes_max) {
+  } else if (head.body == BodyKind::kLength && head.content_length > visit.body_bytes_max) {
     visit.answer = error_answer(visit.route, body_error(visit, BodyState::kTooLarge));
   } else if (!encoding.empty() && encoding != "gzip" && encoding != "deflate" && encoding != "br") {
     visit.answer = error_answer(
@@ -285,7 +288,7 @@ ApiError HttpServer::Impl::body_error(const Visit& visit, BodyState state) const
   switch (state) {
     case BodyState::kTooLarge:
       return http_error(ErrorKind::kPayloadTooLarge,
-                        "the body is larger than " + std::to_string(options.body_bytes_max) +
+                        "the body is larger than " + std::to_string(visit.body_bytes_max) +
                             " bytes (after decoding); send fewer inputs at once");
     case BodyState::kOverloaded:
       return http_error(ErrorKind::kOverloaded,
@@ -371,6 +374,13 @@ void HttpServer::serve(std::vector<Route> routes) {
 }
 
 void HttpServer::replace_routes(std::vector<Route> routes) { impl_->set_routes(std::move(routes)); }
+
+void HttpServer::limit_memory(const HttpMemory& memory) {
+  impl_->body_bytes_max = std::min(memory.body_bytes_max, impl_->options.body_bytes_max);
+  impl_->body_budget.set_bytes_max(memory.bodies);
+  impl_->answer_budget.set_bytes_max(memory.answers);
+  impl_->unsent_budget.set_bytes_max(memory.unsent);
+}
 
 void HttpServer::stop() { impl_->loop.stop(); }
 

@@ -55,6 +55,7 @@ struct HttpResponse {
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
   LogFields log;
+  std::shared_ptr<const void> memory = nullptr;  // let go of once the answer has been written
 };
 
 /// Looks at a request before its body is read; an answer refuses it.
@@ -105,6 +106,14 @@ struct HttpServerOptions {
   TrustedProxies trusted_proxies = {};
 };
 
+/// Less memory than HttpServerOptions allow.
+struct HttpMemory {
+  size_t body_bytes_max = 0;  // of one body, after decoding
+  size_t bodies = 0;          // of all that are in memory
+  size_t answers = 0;         // of all that are being written,
+  size_t unsent = 0;          // … and of what their clients have not read yet
+};
+
 class HttpServer {
  public:
   /// What happened to one request, also when no route took it; called after the answer was written.
@@ -121,6 +130,8 @@ class HttpServer {
   void serve(std::vector<Route> routes);
   /// Answers requests whose heads come from now on by `routes`; from any thread, during serve().
   void replace_routes(std::vector<Route> routes);
+  /// For requests whose heads come from now on; from any thread.
+  void limit_memory(const HttpMemory& memory);
   /// Stops accepting; requests that are being handled are finished and answered. May be called
   /// before, during and after serve(), and more than once.
   void stop();

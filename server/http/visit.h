@@ -23,12 +23,14 @@ using RouteTable = std::shared_ptr<const std::vector<Route>>;
 struct Visit final : PendingRequest {
   /// The answer counts in `answer_budget`, and what its client does not read of it, once no thread
   /// waits for that any more, in `send_budget`.
-  Visit(Connection& connection_in, RequestHead head_in, const HttpServerOptions& options,
-        BodyBudget& body_budget, BodyBudget& answer_budget, BodyBudget& send_budget_in)
-      : PendingRequest(head_in, options.body_bytes_max,
+  Visit(Connection& connection_in, RequestHead head_in, size_t body_bytes_max_in,
+        const HttpServerOptions& options, BodyBudget& body_budget, BodyBudget& answer_budget,
+        BodyBudget& send_budget_in)
+      : PendingRequest(head_in, body_bytes_max_in,
                        std::chrono::seconds(options.receive_seconds_max), body_budget),
         connection(connection_in),
         head(std::move(head_in)),
+        body_bytes_max(body_bytes_max_in),
         answer_share(answer_budget),
         send_budget(send_budget_in),
         stall_max(options.receive_seconds_max) {}
@@ -38,6 +40,7 @@ struct Visit final : PendingRequest {
 
   Connection& connection;  // which owns this while the body comes
   RequestHead head;
+  const size_t body_bytes_max;  // after decoding
   BodyBudget::Share answer_share;
   BodyBudget& send_budget;
   std::chrono::seconds stall_max;

@@ -19,6 +19,13 @@ using scheduler::Clock;
 /// How often a waiting request asks whether its client is still there.
 constexpr std::chrono::milliseconds kWaitSlice{50};
 
+// Of what answers take in memory, in bytes, measured with inputs made for it.
+constexpr size_t kTrieBytesPerToken = 40;
+constexpr size_t kScoreTextBytes = 128;
+constexpr size_t kShownBytesPerByte = 200;       // of a text that is tokenized to be shown
+constexpr size_t kDecodedBytesPerId = 8;         // more is rare
+constexpr size_t kShownBytesPerDecodedByte = 5;  // control characters, which take more, are, too
+
 ApiError client_gone_error() {
   ApiError error;
   error.kind = ErrorKind::kClientGone;
@@ -53,6 +60,12 @@ class Attempt {
 
   const Identity& identity() const { return caller_.identity; }
   RequestDeadline& deadline() { return deadline_; }
+
+  /// Memory for an answer that takes up to `bytes`.
+  std::optional<ApiError> reserve(size_t bytes) const {
+    if (!caller_.reserve) return std::nullopt;
+    return caller_.reserve(bytes, [this] { return interrupted(); });
+  }
 
   std::optional<ApiError> interrupted() const {
     if (caller_.gone && caller_.gone()) return client_gone_error();
@@ -175,6 +188,14 @@ std::vector<double> cosines(const ServedModel& model,
   return cosines;
 }
 
+/// Of the answer's text, twice while it grows.
+size_t score_text_bytes(const ScoreRequest& request) {
+  size_t bytes = kScoreTextBytes * request.documents.size();
+  if (request.returns_documents)
+    for (const auto& document : request.documents) bytes += document.size();
+  return 2 * bytes;
+}
+
 ApiError too_many(const std::string& param, size_t inputs, size_t inputs_max) {
   return {ErrorKind::kInvalidRequest,
           "`" + param + "` has " + std::to_string(inputs) + " entries; at most " +
@@ -273,6 +294,14 @@ class InferenceService::Run {
     return work(each_input(*service_.tokenizer_threads_, attempt_));
   }
 
+  /// Memory for an answer of `values` numbers and its text.
+  std::optional<ApiError> reserve(size_t values, size_t text_bytes, bool wants_trie) const {
+    const size_t trie = wants_trie ? kTrieBytesPerToken * report_.tokens : 0;
+    return attempt_.reserve(sizeof(float) * values + text_bytes + trie);
+  }
+  std::optional<ApiError> reserve_bytes(size_t bytes) const { return attempt_.reserve(bytes); }
+  size_t sequences() const { return sequences_.size(); }
+
   RequestTrie trie() const { return request_trie(sequences_, *service_.model_.tokenizer); }
 
   Result<scheduler::Completed> compute(scheduler::WantedRows wanted) {
@@ -300,6 +329,10 @@ Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
   }
   Run run(*this, caller, request.field, report);
   if (auto error = run.take_inputs(request)) return tl::unexpected(std::move(*error));
+  const size_t values = run.sequences() * model_.embedding_size;
+  if (auto error = run.reserve(run.sequences() * model_.hidden_size + values,
+                               request.text_bytes_per_value * values, request.wants_trie))
+    return tl::unexpected(std::move(*error));
 
   EmbeddingAnswer answer;
   if (request.wants_trie) answer.trie = run.trie();
@@ -321,6 +354,9 @@ Result<TokenEmbeddingAnswer> InferenceService::embed_tokens(const EmbeddingReque
     return tl::unexpected(
         too_many_tokens(request.field, most, "are embedded one by one in one request"));
   }
+  const size_t values = report.tokens * model_.hidden_size;
+  if (auto error = run.reserve(values, request.text_bytes_per_value * values, false))
+    return tl::unexpected(std::move(*error));
   auto completed = run.compute(scheduler::WantedRows::kAll);
   if (!completed) return tl::unexpected(std::move(completed.error()));
   return TokenEmbeddingAnswer{std::move(completed->sequences), model_.hidden_size};
@@ -344,6 +380,9 @@ Result<ScoreAnswer> InferenceService::score(const ScoreRequest& request, const C
     return by_template ? score_token_ids(model_, request, each, budget)
                        : similarity_token_ids(model_, request, each, budget);
   });
+  if (error) return tl::unexpected(std::move(*error));
+  const size_t values = run.sequences() * (model_.hidden_size + model_.embedding_size);
+  error = run.reserve(values, score_text_bytes(request), request.wants_trie);
   if (error) return tl::unexpected(std::move(*error));
 
   ScoreAnswer answer;
@@ -371,6 +410,11 @@ Result<std::vector<TokenizedText>> InferenceService::tokenize(const TokenizeRequ
   static const std::string field = "inputs";
   Run run(*this, caller, field, report);
   if (auto error = run.admit(request.texts.size())) return tl::unexpected(std::move(*error));
+  size_t bytes = 0;
+  for (const auto& text : request.texts) bytes += text.size();
+  bytes = std::min(bytes, kTokenizedBytesMax);
+  if (auto error = run.reserve_bytes(kShownBytesPerByte * bytes))
+    return tl::unexpected(std::move(*error));
   auto tokenized = run.on_tokenizer_threads(
       [&](const EachInput& each) { return tokenize_texts(model_, request, each); });
   if (!tokenized) return tokenized;
@@ -388,6 +432,9 @@ Result<std::vector<std::string>> InferenceService::decode(const DecodeRequest& r
   Run run(*this, caller, field, report);
   if (auto error = run.admit(request.ids.size())) return tl::unexpected(std::move(*error));
   report.tokens = count_tokens(request.ids);
+  const size_t bytes = std::min(kDecodedBytesPerId * report.tokens, kDecodedBytesMax);
+  if (auto error = run.reserve_bytes(kShownBytesPerDecodedByte * bytes))
+    return tl::unexpected(std::move(*error));
   return run.on_tokenizer_threads(
       [&](const EachInput& each) { return decode_ids(model_, request, each); });
 }

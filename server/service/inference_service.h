@@ -41,6 +41,7 @@ struct EmbeddingRequest {
   const char* dimensions_field = "dimensions";  // that holds them
   std::optional<bool> normalize;                // absent: as the model says
   bool wants_trie = false;
+  size_t text_bytes_per_value = 26;  // of the answer at most: numbers, twice while the text grows
 
   /// What the request calls input `index`: "input[3]".
   std::string input_name(size_t index) const;
@@ -72,6 +73,7 @@ struct ScoreRequest {
   Truncation truncation = Truncation::kCutEnd;  // kCutStart is none for documents
   bool raw_scores = false;                      // shown as logits rather than P(yes)
   bool wants_trie = false;
+  bool returns_documents = false;
 };
 
 /// What a score is before it becomes a relevance.
@@ -118,11 +120,17 @@ std::vector<RankedDocument> best_first(const std::vector<double>& logits,
 /// Asked now and then while a request waits; true: nobody wants the answer any more.
 using ClientGone = std::function<bool()>;
 
+/// Asked before an answer is computed that takes up to `bytes`, its text included: waits for the
+/// memory, or says why there is none.
+using ReserveAnswer =
+    std::function<std::optional<ApiError>(size_t bytes, const Interruption& interruption)>;
+
 /// Who asks, and how long they will wait.
 struct Caller {
   Identity identity;
   std::optional<AskedTimeout> timeout;  // absent: as long as the server lets them
   ClientGone gone;                      // may be empty: never
+  ReserveAnswer reserve;                // may be empty: there is memory
 };
 
 /// The largest requests that are let in.
