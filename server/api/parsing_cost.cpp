@@ -7,18 +7,17 @@
 namespace espalier::server {
 namespace {
 
-// Of a value of the parsed tree, with what the allocator adds, in bytes. Values stand in vectors
-// that double: while one grows, the old values are there, too.
-constexpr size_t kSlot = 16 + 16;
-constexpr size_t kList = 32;  // and the least that its values take:
-constexpr size_t kSlotsMin = 32;
-constexpr size_t kString = 48;
+// Of the parsed tree, with what the allocator adds, in bytes. Values stand in vectors that double:
+// while one grows, the old values are there, too.
+constexpr size_t kSlot = 32;
+constexpr size_t kList = 64;
+constexpr size_t kObject = 64;
 constexpr size_t kMember = 96;
-constexpr size_t kObject = 64 + kMember;
-/// Of what a request holds of each input: itself, its tokens and their bookkeeping.
-constexpr size_t kInput = 160;
-/// The lexer copies a string twice, into buffers that double.
-constexpr size_t kLexerCopies = 4;
+constexpr size_t kString = 48;
+/// Of what a request holds of each input before their number is checked.
+constexpr size_t kInput = 80;
+/// The lexer has a string twice, in buffers that double.
+constexpr size_t kLexerCopies = 3;
 constexpr size_t kIdBytes = 4;
 
 /// What stands in a body, counted without understanding it.
@@ -84,17 +83,16 @@ size_t kept(size_t count) { return std::min(count, kJsonValuesMax); }
 ParsingCost parsing_cost(std::string_view body) {
   const Marks marks = marks_of(body);
   const size_t values = kept(marks.values + 1);
-  const size_t tree = values * kSlot + kept(marks.lists) * (kList + kSlotsMin) +
-                      kept(marks.objects) * kObject + kept(marks.members) * kMember +
-                      kept(marks.strings) * kString + marks.string_bytes +
-                      kLexerCopies * marks.longest_string;
-  const size_t inputs = kept(marks.lists + marks.objects + marks.strings);
+  const size_t tree = values * kSlot + kept(marks.lists) * kList + kept(marks.objects) * kObject +
+                      kept(marks.members) * kMember + kept(marks.strings) * kString +
+                      marks.string_bytes;
+  const size_t made = kept(marks.lists + marks.objects + marks.strings) * kInput +
+                      marks.string_bytes + kIdBytes * values;
   ParsingCost cost;
-  // Texts, as sent and with a prompt before the one that is being tokenized; ids sent, or made of
-  // texts, of which each takes a byte at least.
-  cost.request = inputs * kInput + marks.string_bytes + marks.longest_string +
-                 2 * kIdBytes * (values + kept(marks.string_bytes));
-  cost.parsing = tree + inputs * kInput + marks.string_bytes + kIdBytes * values;
+  cost.parsing = tree + std::max(made, kLexerCopies * marks.longest_string);
+  // Beside what was made, of the text that is being tokenized its copy behind a prompt, and ids, of
+  // which each takes a byte of text at least, in vectors that double.
+  cost.request = made + marks.longest_string + 2 * kIdBytes * (values + kept(marks.string_bytes));
   return cost;
 }
 

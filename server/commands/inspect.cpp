@@ -15,6 +15,7 @@
 #include "server/commands/model_options.h"
 #include "server/commands/model_tokenizer.h"
 #include "server/commands/progress_line.h"
+#include "server/commands/request_budget.h"
 #include "text/tokenizer.h"
 
 namespace espalier::commands {
@@ -64,7 +65,8 @@ std::string reranking(const models::RerankConfig& rerank, const models::Embeddin
   return "by the logits of the family's tokens: a plain language model";
 }
 
-void print_memory(const MemoryPrediction& prediction, const RowBudget& rows) {
+void print_memory(const MemoryPrediction& prediction, const RowBudget& rows,
+                  size_t body_bytes_max) {
   const ModelMemory& model = prediction.models.front();
   row("memory", fmt::format("{} when serving, at most:", byte_text(prediction.resident())));
   const auto part = [](const std::string& name, size_t bytes, const std::string& what) {
@@ -78,8 +80,9 @@ void print_memory(const MemoryPrediction& prediction, const RowBudget& rows) {
   part("base", prediction.base, "the program and its threads");
   part("besides", model.mapped_tables,
        "tables mapped from the file: page cache, which the kernel may drop");
-  part("", prediction.bodies, "bodies of requests that arrive at once, at most (--max-body-mb)");
   const MemoryLimit limit = memory_limit();
+  const RequestBudget requests = request_budget(limit, prediction.resident(), body_bytes_max);
+  part("", requests.total(), "requests at once, at most: bodies, reading and answering them");
   if (limit.bytes != UINT64_MAX) part("limit", limit.bytes, limit.source);
 }
 
@@ -132,7 +135,8 @@ int inspect(const Options& options) {
   row("reranks", reranking(models::read_rerank_config(folder), embedding, tokenizer));
   row("kernels", gemm->description());
   row("dedup", options.dedup);
-  print_memory(predict_memory(plan_models({files}), options, *gemm), rows);
+  print_memory(predict_memory(plan_models({files}), options, *gemm), rows,
+               options.max_body_mb << 20U);
   return EXIT_SUCCESS;
 }
 

@@ -97,10 +97,8 @@ std::string why_it_does_not_fit(const std::vector<PlannedModel>& models, const O
   const MemoryPrediction needed = predict_memory(models, options, gemm);
   if (fits(needed, limit)) return "";
   std::string why = "the memory that will be needed, " + parts_text(needed);
-  if (needed.resident() > limit.bytes) {
-    why += fmt::format(", is more than {}, {}", limit.source, byte_text(limit.bytes));
-  } else if (needed.resident() + kRequestBytesMin > limit.bytes) {
-    why += fmt::format(", leaves less than {} for requests of {}, {}", byte_text(kRequestBytesMin),
+  if (needed.resident() + kRequestBytesMin > limit.bytes) {
+    why += fmt::format(", and {} for requests, is more than {}, {}", byte_text(kRequestBytesMin),
                        limit.source, byte_text(limit.bytes));
   } else {
     why += fmt::format(

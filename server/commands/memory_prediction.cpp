@@ -20,8 +20,6 @@ constexpr size_t kBase = size_t{5} << 20U;
 /// espalier-mini (0.5 MB, 8 192 entries: 1 MB).
 constexpr double kTokenizerBytesPerFileByte = 1.8;
 constexpr size_t kTokenizerBytesPerEntry = 135;
-/// As HttpServer: largest bodies that may be in memory at once.
-constexpr size_t kLargestBodiesAtOnce = 8;
 /// Stacks of threads and the arenas of the allocator reserve address space, not memory.
 constexpr size_t kAddressSpaceOfThreads = size_t{512} << 20U;
 
@@ -79,7 +77,6 @@ MemoryPrediction predict_memory(const std::vector<PlannedModel>& models, const O
                                 const engine::GemmBackend& gemm) {
   MemoryPrediction prediction;
   prediction.base = kBase;
-  prediction.bodies = kLargestBodiesAtOnce * (options.max_body_mb << 20U);
   for (const PlannedModel& model : models) {
     const RowBudget rows = row_budget(options, model.config, gemm);
     const auto memory = models::estimate_memory(model.config, gemm, rows.reserved, rows.interlude);

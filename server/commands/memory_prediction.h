@@ -32,11 +32,10 @@ struct ModelMemory {
 
 struct MemoryPrediction {
   std::vector<ModelMemory> models;
-  size_t base = 0;    // the program, its threads, its queue
-  size_t bodies = 0;  // of requests that arrive at once, at most; nothing until they do
+  size_t base = 0;  // the program, its threads, its queue
 
-  /// What stays in memory once the largest batches have run. The pages of mapped tables and bodies
-  /// come on top.
+  /// What stays in memory once the largest batches have run. The pages of mapped tables and requests
+  /// (request_budget.h) come on top.
   size_t resident() const;
   /// Address space that will be asked for beyond what is in use.
   size_t address_space() const;
@@ -56,7 +55,7 @@ std::vector<PlannedModel> plan_models(const std::vector<ModelFiles>& files);
 MemoryPrediction predict_memory(const std::vector<PlannedModel>& models, const Options& options,
                                 const engine::GemmBackend& gemm);
 
-/// "1.07 GB: 881.1 MB weights + …", without mapped tables and bodies.
+/// "1.07 GB: 881.1 MB weights + …", without mapped tables and requests.
 std::string parts_text(const MemoryPrediction& prediction);
 
 }  // namespace espalier::commands

@@ -148,7 +148,8 @@ def read_answer(connection):
 class Server:
     """`espalier serve` on a free port, ready when the constructor returns."""
 
-    def __init__(self, *options, model=MODEL, env=None, cwd=None, binary=BINARY):
+    def __init__(self, *options, model=MODEL, env=None, cwd=None, binary=BINARY,
+                 preexec_fn=None):
         arguments = [binary, "serve", *map(str, options)]
         if "--port" not in options:
             arguments += ["--port", "0"]
@@ -158,7 +159,8 @@ class Server:
         self._ready = threading.Event()
         self.port = None
         self.process = subprocess.Popen(arguments, env=environment(env), cwd=cwd, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+                                        preexec_fn=preexec_fn)
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
         self._ready.wait(time_limit(60))

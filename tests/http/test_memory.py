@@ -132,16 +132,16 @@ class LimitTest(unittest.TestCase):
 
     def test_a_control_group_that_is_too_small(self):
         try:
-            group = LimitedGroup(32 << 20)
+            group = LimitedGroup(64 << 20)
         except OSError as error:
             self.skipTest(f"may not make a control group: {error}")
         self.addCleanup(group.remove)
         inspected = run_within(group, "inspect", "--model", MODEL)
-        self.assertIn("33.6 MB  the control group's limit", inspected.stdout, inspected.stderr)
+        self.assertIn("67.1 MB  the control group's limit", inspected.stdout, inspected.stderr)
         done = run_within(group, "serve", "--port", 0, "--model", MODEL)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"memory that will be needed, 4\d\.\d MB: weights 12\.6 MB, .* "
-                         r"is more than the control group's limit, 33\.6 MB")
+                         r"and 33\.6 MB for requests, is more than the control group's limit, 67\.1 MB")
         self.assertRegex(done.stderr, r"--max-batch-tokens \d+ --max-input-tokens \d+ would fit")
         # What it advises works.
         advised = re.search(r"(--max-batch-tokens \d+ --max-input-tokens \d+) would fit", done.stderr).group(1).split()
