@@ -34,8 +34,8 @@ struct MemoryPrediction {
   std::vector<ModelMemory> models;
   size_t base = 0;  // the program, its threads, its queue
 
-  /// What stays in memory once the largest batches have run. The pages of mapped tables and requests
-  /// (request_budget.h) come on top.
+  /// What stays in memory once the largest batches have run. The pages of mapped tables and
+  /// requests (request_budget.h) come on top.
   size_t resident() const;
   /// Address space that will be asked for beyond what is in use.
   size_t address_space() const;

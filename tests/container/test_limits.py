@@ -82,11 +82,9 @@ class CpuTest(unittest.TestCase):
     def test_a_namespace_that_shows_the_group_as_the_root(self):
         group = control_group(self, cpus=1, memory_bytes=900 * MEGABYTE)
         # As container engines do: the mounts show what the namespace does.
-        script = f"""set -e
-            for controller in cpu memory; do
-              mount -t cgroup -o $controller none {GROUPS}/$controller
-            done
-            exec "$@" """
+        mounts = "; ".join(f"mount --bind {folder} {GROUPS}/{controller}"
+                           for controller, folder in group.folders.items())
+        script = f'set -e; {mounts}; exec "$@"'
         entered = ["unshare", "--mount", "--cgroup", "sh", "-c", script, "sh"]
         if subprocess.run([*entered, "true"], preexec_fn=group.enter, capture_output=True, check=False).returncode:
             self.skipTest("may not make namespaces of control groups")

@@ -57,7 +57,8 @@ TEST(ParsingCost, IsNoLessThanTheParsedTree) {
 #endif
 
 TEST(ParsingCost, OfOrdinaryTextIsAFewTimesItsBytes) {
-  const std::string text = repeated("In a string, commas [and] {brackets}: cost \\\"nothing\\\". ", 2000);
+  const std::string text =
+      repeated("In a string, commas [and] {brackets}: cost \\\"nothing\\\". ", 2000);
   const std::string body = listed('"' + text + '"', 10);
   const auto cost = parsing_cost(body);
   EXPECT_LT(cost.parsing, 3 * body.size());
