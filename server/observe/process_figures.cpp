@@ -65,14 +65,18 @@ uint64_t group_memory_limit(const fs::path& self_cgroup, const fs::path& cgroups
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const bool v2 = controllers.empty();
     if (!v2 && controllers != "memory") continue;
-    const char* const file = v2 ? "memory.max" : "memory.limit_in_bytes";
+    // Beyond memory.high a group is slowed down until it stands still: a limit in all but name.
+    const auto limit_of = [v2](const fs::path& folder) {
+      if (!v2) return limit_in(folder / "memory.limit_in_bytes");
+      return std::min(limit_in(folder / "memory.max"), limit_in(folder / "memory.high"));
+    };
     // A container often sees its own group as the root, under a path that does not exist there.
     fs::path group = v2 ? cgroups : cgroups / "memory";
-    smallest = std::min(smallest, limit_in(group / file));
+    smallest = std::min(smallest, limit_of(group));
     for (const fs::path& part : fs::path(line.substr(second + 1)).relative_path()) {
       if (part == "..") break;  // outside of what this namespace shows
       group /= part;
-      smallest = std::min(smallest, limit_in(group / file));
+      smallest = std::min(smallest, limit_of(group));
     }
   }
   return smallest;

@@ -70,7 +70,7 @@ def run_within(group, *arguments):
 
 
 class PredictionTest(unittest.TestCase):
-    """A server whose largest batch has run holds what was predicted, within 15 %."""
+    """A server whose largest batch has run holds what was predicted, within 15 % and a few MB."""
 
     def check(self, model, dtype, vocabulary, *options):
         # One thread for requests: what the allocator keeps of their bodies, on each thread that handled one, is not
@@ -87,7 +87,8 @@ class PredictionTest(unittest.TestCase):
             self.assertEqual(reply.status, 200, reply)
         self.assertTrue(np.isfinite(np.frombuffer(base64.b64decode(reply.json()["data"][7]["embedding"]), "<f4")).all())
         taken = anonymous_megabytes(server)
-        self.assertLess(abs(predicted - taken), 0.15 * taken, f"{dtype}: predicted {predicted}, took {taken}")
+        # What the requests themselves took, a few MB, has been given back by now.
+        self.assertLess(abs(predicted - taken), 0.15 * taken + 6, f"{dtype}: predicted {predicted}, took {taken}")
         return predicted, taken
 
     @unittest.skipIf(sanitized(), "a sanitizer's shadow memory is not predicted")

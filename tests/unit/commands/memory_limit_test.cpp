@@ -43,6 +43,18 @@ TEST_F(MemoryLimitTest, TheSmallestOfNestedGroupsCounts) {
   EXPECT_EQ(limit().bytes, 400000U);
 }
 
+TEST_F(MemoryLimitTest, WhereAGroupIsSlowedDownIsItsLimit) {
+  write("proc/self/cgroup", "0::/pod/container\n");
+  write("cgroup/pod/container/memory.max", "500000\n");
+  write("cgroup/pod/container/memory.high", "400000\n");
+  EXPECT_EQ(limit().bytes, 400000U);
+  write("cgroup/pod/memory.high", "300000\n");
+  EXPECT_EQ(limit().bytes, 300000U);
+  write("cgroup/pod/memory.high", "max\n");
+  write("cgroup/pod/container/memory.high", "max\n");
+  EXPECT_EQ(limit().bytes, 500000U);
+}
+
 TEST_F(MemoryLimitTest, VersionOneHasFilesOfItsOwn) {
   write("proc/self/cgroup", "4:memory:/docker/1\n3:cpu:/docker/1\n0::/\n");
   // Its own group is often mounted as the root.
