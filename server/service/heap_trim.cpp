@@ -11,10 +11,10 @@ namespace {
 
 /// Trimming takes milliseconds, as long as it takes to parse a megabyte.
 constexpr size_t kBusyBytes = size_t{64} << 20U;
-constexpr size_t kIdleBytes = size_t{4} << 20U;
+constexpr size_t kIdleBytes = size_t{16} << 20U;
 constexpr size_t kCpusPerArena = 2;
-constexpr int kLargeBlockBytes = 256 << 10;
-constexpr int kKeptBytes = 4 << 20;
+constexpr int kLargeBlockBytes = 1 << 20;
+constexpr int kKeptBytes = 8 << 20;
 
 }  // namespace
 

@@ -272,5 +272,19 @@ TEST_F(HttpBodies, LargeAnswersArriveWhole) {
   EXPECT_EQ(exchange(running_.port(), post("/echo", body))->body, "application/json|" + body);
 }
 
+TEST_F(HttpBodies, MayBeAllowedLessWhileTheServerRuns) {
+  HttpMemory memory;
+  memory.body_bytes_max = 1000;
+  memory.bodies = memory.answers = memory.unsent = size_t{1} << 20U;
+  running_.server().limit_memory(memory);
+  EXPECT_EQ(exchange(running_.port(), post("/echo", std::string(1000, 'a')))->status, 200);
+  const auto refused = exchange(running_.port(), post("/echo", std::string(1001, 'a')));
+  EXPECT_EQ(refused->status, 413);
+  EXPECT_NE(refused->body.find("larger than 1000 bytes"), std::string::npos);
+  memory.body_bytes_max = 2 * kLimit;  // never more than the options say
+  running_.server().limit_memory(memory);
+  EXPECT_EQ(exchange(running_.port(), post("/echo", std::string(kLimit + 1, 'a')))->status, 413);
+}
+
 }  // namespace
 }  // namespace espalier::server

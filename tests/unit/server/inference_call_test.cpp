@@ -156,5 +156,47 @@ TEST_F(InferenceRoute, KnowsWhoAsksAndHowLongTheyWait) {
   EXPECT_EQ(answer_of(computed).status, 400);
 }
 
+TEST_F(InferenceRoute, TakesMemoryForItsRequestAndItsAnswerAndGivesItBack) {
+  RequestMemory memory(size_t{1} << 20U, size_t{1} << 20U);
+  context_.memory = &memory;
+  size_t reading = 0, answering = 0;
+  request_.body = R"({"input":"a"})";
+  auto response = answer_of([&](InferenceCall& call) {
+    reading = memory.reading.bytes_in_use();
+    auto body = computed(call);
+    answering = memory.answers.bytes_in_use();
+    EXPECT_LE(memory.reading.bytes_in_use(), reading);
+    return body;
+  });
+  EXPECT_EQ(response.status, 200);
+  EXPECT_GT(reading, request_.body.size());
+  EXPECT_GT(answering, 0U);
+  EXPECT_EQ(memory.reading.bytes_in_use(), 0U);
+  EXPECT_EQ(memory.answers.bytes_in_use(), answering);  // until it has been written
+  response = {};
+  EXPECT_EQ(memory.answers.bytes_in_use(), 0U);
+}
+
+TEST_F(InferenceRoute, WhatThereIsNoMemoryForIs413) {
+  RequestMemory small_reading(100, size_t{1} << 20U);
+  context_.memory = &small_reading;
+  request_.body = R"({"input":["a","b"]})";
+  auto response = answer_of(computed);
+  EXPECT_EQ(response.status, 413);
+  EXPECT_THAT(response.body, HasSubstr("reading this request would take"));
+  RequestMemory small_answers(size_t{1} << 20U, 8);
+  context_.memory = &small_answers;
+  response = answer_of([](InferenceCall& call) -> Result<std::string> {
+    EmbeddingRequest request;
+    request.inputs = {TokenIds{1, 2, 3}};
+    const auto answer = call.embed(request);
+    EXPECT_FALSE(answer);
+    return tl::unexpected(answer.error());
+  });
+  EXPECT_EQ(response.status, 413);
+  EXPECT_THAT(response.body, HasSubstr("answering this request would take"));
+  EXPECT_EQ(small_answers.reading.bytes_in_use() + small_answers.answers.bytes_in_use(), 0U);
+}
+
 }  // namespace
 }  // namespace espalier::server
