@@ -72,11 +72,13 @@ class GuideTest(unittest.TestCase):
         self.assertEqual(mount["mountPath"], directory)
         self.assertIn(file, secrets[volume["secretName"]])
 
-    def test_the_prometheus_rule_is_valid_and_whole(self):
+    def test_the_prometheus_rules_are_valid_and_whole(self):
         command, = (block for block in blocks("sh") if "PrometheusRule" in block)
-        rule = yaml.safe_load(shell(command.rsplit("|", 1)[0], self.folder))
-        self.assertEqual(faults([rule]), [[]])
-        self.assertEqual(rule["spec"], yaml.safe_load((ROOT / "configs" / "prometheus-alerts.yaml").read_text("utf-8")))
+        rules = list(yaml.safe_load_all(shell(command.rsplit("|", 1)[0], self.folder)))
+        self.assertEqual(faults(rules), [[], []])
+        self.assertEqual(len({rule["metadata"]["name"] for rule in rules}), 2)
+        for rule, file in zip(rules, ("prometheus-alerts.yaml", "prometheus-alerts-fleet.yaml")):
+            self.assertEqual(rule["spec"], yaml.safe_load((ROOT / "configs" / file).read_text("utf-8")))
 
     def test_its_table_is_what_overlays_request(self):
         rows = {row[0]: row[1:] for row in re.findall(r"^\| `([a-z0-9.-]+)` \| .* \| (\S+) \| (\S+) \| (\S+) \|$", GUIDE, re.MULTILINE)}

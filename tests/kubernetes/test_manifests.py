@@ -81,7 +81,7 @@ class RenderingsTest(unittest.TestCase):
 
     @for_every_rendering
     def test_selectors_select_the_pods_of_one_deployment_or_job(self, objects):
-        for item in of_kind(objects, "Deployment", "Service", "PodDisruptionBudget", "PodMonitor", "NetworkPolicy"):
+        for item in of_kind(objects, "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"):
             spec = item["spec"]
             selector = {"matchLabels": spec["selector"]} if item["kind"] == "Service" else \
                 spec.get("podSelector") or spec["selector"]
@@ -109,12 +109,23 @@ class RenderingsTest(unittest.TestCase):
                 for peer in (peer["podSelector"] for peer in rule["to"] if "podSelector" in peer):
                     targets, = self.selected(objects, peer)
                     self.assertLessEqual({port["port"] for port in rule["ports"]}, set(self.port_names(targets)))
+
+    @for_every_rendering
+    def test_every_deployments_pods_are_scraped_under_the_job_that_alerts_know(self, objects):
         for monitor in of_kind(objects, "PodMonitor"):
-            pods, = self.selected(objects, monitor["spec"]["selector"])
+            pods = self.selected(objects, monitor["spec"]["selector"])
+            jobs = {}
             for endpoint in monitor["spec"]["podMetricsEndpoints"]:
-                self.assertIn(endpoint["port"], self.port_names(pods))
-            self.assertEqual(pods["metadata"]["labels"][monitor["spec"]["jobLabel"]], "espalier",
-                             "the job's name, by which alerts and dashboard know it")
+                relabeling, = endpoint["relabelings"]
+                self.assertEqual(relabeling["targetLabel"], "job")
+                for template in pods:
+                    if endpoint["port"] in self.port_names(template):
+                        jobs[template["metadata"]["labels"]["app.kubernetes.io/component"]] = relabeling["replacement"]
+            expected = {"server": ("espalier", "prometheus-alerts.yaml"), "router": ("haproxy", "prometheus-alerts-fleet.yaml")}
+            deployed = {item["metadata"]["labels"]["app.kubernetes.io/component"] for item in of_kind(objects, "Deployment")}
+            self.assertEqual(jobs, {component: expected[component][0] for component in deployed})
+            for job, alerts in expected.values():
+                self.assertIn(f'up{{job="{job}"}}', (CONFIGS / alerts).read_text("utf-8"))
 
     @for_every_rendering
     def test_every_way_out_has_its_way_in(self, objects):
