@@ -1,19 +1,19 @@
 """Prometheus and HAProxy as in docker/compose.fleet.yaml, but on loopback: three real servers, the same configuration files with other
 addresses. Every target is up, every panel of the fleet's dashboard shows something, and the alerts tell of a replica that is gone."""
 
-import json
 import os
 import re
 import shutil
-import subprocess
+import sys
 import tempfile
 import unittest
-import urllib.error
-import urllib.request
 
 from deploy_test import ADMIN_PORT, DeployTest, path, read, read_yaml
-from espalier_server import EspalierTest, free_port, wait_until
+from espalier_server import EspalierTest, wait_until
 from test_prometheus import ALERTS, Prometheus, alert_expressions, dashboard, dashboard_queries, promtool
+
+sys.path.insert(0, path("tests", "fleet"))
+from fleet import Fleet  # noqa: E402
 
 FLEET_ALERTS = "prometheus-alerts-fleet.yaml"
 FLEET_DASHBOARD = "grafana-dashboard-fleet.json"
@@ -21,7 +21,7 @@ KEY = "3f9d0c7e"
 
 
 def setUpModule():
-    missing = [program for program in ("prometheus", "promtool", "haproxy") if shutil.which(program) is None]
+    missing = [program for program in ("prometheus", "promtool") if shutil.which(program) is None]
     if missing:
         raise unittest.SkipTest(f"{' and '.join(missing)} not found: `tools/install-deps test` installs them")
 
@@ -63,66 +63,28 @@ class DashboardTest(DeployTest):
         self.assertNotEqual(dashboard(FLEET_DASHBOARD)["uid"], dashboard()["uid"])
 
 
-class Proxy:
-    """A real HAProxy with configs/haproxy.cfg before `servers`."""
-
-    def __init__(self, servers, admin_ports, folder):
-        self.port, self.metrics_port = free_port(), free_port()
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("ESPALIER_")}
-        environment.update({"ESPALIER_PROXY_BIND": f"127.0.0.1:{self.port}",
-                            "ESPALIER_PROXY_STATS_BIND": f"127.0.0.1:{self.metrics_port}"})
-        for number, (server, admin_port) in enumerate(zip(servers, admin_ports), 1):
-            environment[f"ESPALIER_REPLICA_{number}"] = f"127.0.0.1:{server.port}"
-            environment[f"ESPALIER_CHECK_PORT_{number}"] = str(admin_port)
-        self.log = os.path.join(folder, "haproxy.log")
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(["haproxy", "-db", "-f", path("configs", "haproxy.cfg")], env=environment,
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def get(self, port, where):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{where}", timeout=30) as answer:
-                return answer.status
-        except urllib.error.HTTPError as error:
-            return error.code
-        except (urllib.error.URLError, ConnectionError):
-            return None
-
-    def post(self, where, body):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{where}", json.dumps(body).encode(),
-                                         {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
-
-
 class FleetTest(EspalierTest):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        ports = [free_port() for _ in range(3)]
         keys = os.path.join(folder.name, "keys")
         with open(keys, "w", encoding="utf-8") as file:
             file.write(f"app {KEY}\n")
-        cls.servers = [cls.start("--threads", "1", "--admin-port", str(port), "--api-key-file", keys) for port in ports]
-        cls.proxy = Proxy(cls.servers, ports, folder.name)
-        cls.addClassCleanup(cls.proxy.stop)
-        places = [(f"replica-{number}:{ADMIN_PORT}", f"127.0.0.1:{port}") for number, port in enumerate(ports, 1)]
-        places += [("proxy:8404", f"127.0.0.1:{cls.proxy.metrics_port}"), ("- prometheus-alerts.yaml", f"- {ALERTS}"),
+        cls.fleet = Fleet(cls, 3, options=("--threads", "1", "--api-key-file", keys))
+        places = [(f"replica-{number}:{ADMIN_PORT}", f"127.0.0.1:{replica.admin_port}")
+                  for number, replica in enumerate(cls.fleet.replicas, 1)]
+        places += [("proxy:8404", f"127.0.0.1:{cls.fleet.proxy.stats_port}"), ("- prometheus-alerts.yaml", f"- {ALERTS}"),
                    (f"- {FLEET_ALERTS}", f"- {path('configs', FLEET_ALERTS)}")]
         cls.prometheus = Prometheus(read("docker", "prometheus.yml"), places, folder.name, targets=4)
         cls.addClassCleanup(cls.prometheus.stop)
-        wait_until(lambda: cls.proxy.get(cls.proxy.metrics_port, "/readyz") == 200, "HAProxy with a replica")
         wait_until(cls.prometheus.is_up, "Prometheus scraping three servers and the proxy", 60)
 
     def traffic(self):
         for number in range(12):
-            self.assertEqual(self.proxy.post("/v1/rerank", {"query": f"what is {number}", "documents": ["salt", "water"]}), 200)
-            self.assertEqual(self.proxy.post("/v1/embeddings", {"input": f"number {number}"}), 200)
+            for where, body in (("/v1/rerank", {"query": f"what is {number}", "documents": ["salt", "water"]}),
+                                ("/v1/embeddings", {"input": f"number {number}"})):
+                self.assertEqual(self.fleet.proxy.post(where, body, {"Authorization": f"Bearer {KEY}"}).status, 200)
 
     def alerts(self):
         """{alert: its state} of all rules once they were evaluated."""
@@ -152,7 +114,7 @@ class FleetTest(EspalierTest):
         self.assertEqual({name for name, state in states.items() if state != "inactive"}, set())
 
     def test_3_a_replica_that_is_gone_is_noticed_and_no_client_sees_it(self):
-        self.servers[0].kill()
+        self.fleet.replicas[0].kill()
         self.traffic()
         pending = wait_until(lambda: {name for name, state in (self.alerts() or {}).items() if state != "inactive"}
                              >= {"EspalierDown", "EspalierReplicaDown"} and self.alerts(), "both alerts")
@@ -160,9 +122,9 @@ class FleetTest(EspalierTest):
         self.assertEqual(pending["EspalierProxyErrors"], "inactive")
 
     def test_4_no_replica_at_all_is_noticed(self):
-        for server in self.servers[1:]:
-            server.kill()
-        wait_until(lambda: self.proxy.get(self.proxy.port, "/v1/models") == 503, "the proxy's own answer")
+        for replica in self.fleet.replicas[1:]:
+            replica.kill()
+        wait_until(lambda: self.fleet.proxy.get("/v1/models").status == 503, "the proxy's own answer")
         wait_until(lambda: (self.alerts() or {}).get("EspalierNoReplica") == "pending", "the alert")
 
 
