@@ -8,10 +8,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
+import unittest
 import uuid
 
+import image as image_of
 import espalier_server
 from espalier_server import Server, time_limit
 
@@ -135,7 +138,21 @@ class Container(Server):
         self.bundle.close()
 
 
-def runs_here(image):
-    """Why runc runs nothing here; None if it does."""
-    done = run_in(image, "--version")
-    return None if done.returncode == 0 else re.sub(r"\s+", " ", done.stderr)[-500:]
+def run_tests(make_image, *programs):
+    """For the __main__ of tests: gives the module its IMAGE and runs it. Exits with 77, which CTest shows as skipped, and says
+    why, where a machine cannot make or run one."""
+    image = None
+    try:
+        image_of.need("runc", *programs)
+        image = make_image()
+        done = run_in(image, "--version")
+        if done.returncode != 0:
+            raise image_of.NotHere("runc runs nothing here: " + re.sub(r"\s+", " ", done.stderr)[-500:])
+        sys.modules["__main__"].IMAGE = image
+        unittest.main()
+    except image_of.NotHere as reason:
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    finally:
+        if image is not None:
+            image.close()

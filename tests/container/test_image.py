@@ -15,7 +15,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "http"), os.path.join(HERE, "..", "hub")]
 import image as image_of  # noqa: E402
-from container import CACHE, Bundle, Container, run_in, runs_here, system_calls  # noqa: E402
+from container import CACHE, Bundle, Container, run_in, run_tests, system_calls  # noqa: E402
 from espalier_server import MODEL, free_port, json_lines, random_inputs, run_espalier, wait_until  # noqa: E402
 from model_hub import ModelHub, folder_files  # noqa: E402
 
@@ -25,7 +25,7 @@ BUNDLED = "/usr/share/espalier/models/espalier-mini"
 TEXTS = ["a tree trained to grow flat", "salt"]
 
 
-IMAGE = None  # main() builds it
+IMAGE = None  # run_tests() gives it
 
 
 class ContainerTest(unittest.TestCase):
@@ -257,22 +257,5 @@ class CommandTest(unittest.TestCase):
         self.assertIn("libopenblas0-pthread", done.stderr)
 
 
-def main():
-    global IMAGE
-    try:
-        image_of.need("buildah", "debootstrap", "runc", "curl")
-        IMAGE = image_of.build()
-        reason = runs_here(IMAGE)
-        if reason:
-            raise image_of.NotHere(f"runc runs nothing here: {reason}")
-        return 0 if unittest.main(exit=False).result.wasSuccessful() else 1
-    except image_of.NotHere as reason:
-        print(f"skipped: {reason}")
-        return 77
-    finally:
-        if IMAGE is not None:
-            IMAGE.close()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_tests(image_of.build, "buildah", "debootstrap", "curl")

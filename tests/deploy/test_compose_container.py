@@ -15,9 +15,9 @@ from test_compose import compose
 
 sys.path.insert(0, path("tests", "container"))
 import image  # noqa: E402
-from container import CACHE, Container, run_in, runs_here  # noqa: E402
+from container import CACHE, Container, run_in, run_tests  # noqa: E402
 
-IMAGE = None
+IMAGE = None  # run_tests() gives it
 
 
 class ContainerTest(DeployTest):
@@ -66,23 +66,11 @@ class ContainerTest(DeployTest):
             self.assertIn("--api-key-file /run/secrets/keys cannot be read", done.stderr)
 
 
-def main():
-    global IMAGE
-    try:
-        image.need("buildah", "runc", "docker-compose")
-        if not image.has_image(image.TAG):
-            raise image.NotHere("there is no image: container_image builds it")
-        IMAGE = image.Image(image.TAG)
-        if reason := runs_here(IMAGE):
-            raise image.NotHere(f"runc runs nothing here: {reason}")
-        return 0 if unittest.main(exit=False).result.wasSuccessful() else 1
-    except image.NotHere as reason:
-        print(f"skipped: {reason}")
-        return 77
-    finally:
-        if IMAGE is not None:
-            IMAGE.close()
+def image_of_the_other_tests():
+    if not image.has_image(image.TAG):
+        raise image.NotHere("there is no image: container_image builds it")
+    return image.Image(image.TAG)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_tests(image_of_the_other_tests, "buildah", "docker-compose")
