@@ -10,7 +10,7 @@ import unittest
 
 from deploy_test import ADMIN_PORT, DeployTest, path, read, read_yaml
 from espalier_server import EspalierTest, wait_until
-from test_prometheus import ALERTS, Prometheus, alert_expressions, dashboard, dashboard_queries, promtool
+from test_prometheus import ALERTS, Prometheus, alert_expressions, dashboard, dashboard_queries, placed_queries, promtool
 
 sys.path.insert(0, path("tests", "fleet"))
 from fleet import Fleet  # noqa: E402
@@ -46,20 +46,9 @@ class RulesTest(DeployTest):
 
 class DashboardTest(DeployTest):
     def test_every_panel_has_its_place_and_asks_the_chosen_source(self):
-        panels = dashboard(FLEET_DASHBOARD)["panels"]
-        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
-        taken = set()
-        for panel in panels:
-            place = panel["gridPos"]
-            self.assertLessEqual(place["x"] + place["w"], 24)
-            cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
-                     for y in range(place["y"], place["y"] + place["h"])}
-            self.assertFalse(cells & taken, panel["title"])
-            taken |= cells
-            for target in panel.get("targets", []):
-                self.assertEqual(target["datasource"], {"type": "prometheus", "uid": "${datasource}"})
-                chosen = 'job=~"$job"' if re.search(r"\b(espalier|process)_", target["expr"]) else 'instance=~"$proxy"'
-                self.assertIn(chosen, target["expr"], panel["title"])
+        for title, query in placed_queries(self, FLEET_DASHBOARD):
+            chosen = 'job=~"$job"' if re.search(r"\b(espalier|process)_", query) else 'instance=~"$proxy"'
+            self.assertIn(chosen, query, title)
         self.assertNotEqual(dashboard(FLEET_DASHBOARD)["uid"], dashboard()["uid"])
 
 

@@ -55,6 +55,25 @@ def dashboard_queries(file="grafana-dashboard.json"):
             yield panel["title"], query.replace("$__rate_interval", "1m")
 
 
+def placed_queries(test, file="grafana-dashboard.json"):
+    """[(panel's title, PromQL)]; `test` fails where panels overlap, or ask another source than the chosen one."""
+    panels, taken, found = dashboard(file)["panels"], set(), []
+    test.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+    for panel in panels:
+        place = panel["gridPos"]
+        test.assertLessEqual(place["x"] + place["w"], 24)
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
+                 for y in range(place["y"], place["y"] + place["h"])}
+        test.assertFalse(cells & taken, panel["title"])
+        taken |= cells
+        if panel["type"] != "row":
+            test.assertTrue(panel["targets"], panel["title"])
+            for target in panel["targets"]:
+                test.assertEqual(target["datasource"], {"type": "prometheus", "uid": "${datasource}"})
+                found.append((panel["title"], target["expr"]))
+    return found
+
+
 def metrics_in(text):
     """Names of metrics in PromQL; grouping labels and strings are none of them."""
     return set(METRIC.findall(re.sub(r'"[^"]*"', "", text)))
@@ -112,22 +131,8 @@ class RulesTest(unittest.TestCase):
 
 class DashboardTest(unittest.TestCase):
     def test_every_panel_has_its_place_and_asks_the_chosen_source(self):
-        panels = dashboard()["panels"]
-        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
-        taken = set()
-        for panel in panels:
-            place = panel["gridPos"]
-            self.assertLessEqual(place["x"] + place["w"], 24)
-            cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
-                     for y in range(place["y"], place["y"] + place["h"])}
-            self.assertFalse(cells & taken, panel["title"])
-            taken |= cells
-            if panel["type"] == "row":
-                continue
-            self.assertTrue(panel["targets"], panel["title"])
-            for target in panel["targets"]:
-                self.assertEqual(target["datasource"], {"type": "prometheus", "uid": "${datasource}"})
-                self.assertIn('instance=~"$instance"', target["expr"])
+        for _, query in placed_queries(self):
+            self.assertIn('instance=~"$instance"', query)
         self.assertEqual([variable["name"] for variable in dashboard()["templating"]["list"]],
                          ["datasource", "job", "instance"])
 
