@@ -144,7 +144,11 @@ auto by_chosen_model(InferenceCall& call, const Request& request, ModelJob job, 
   return work(*call.chosen);
 }
 
-std::optional<ApiError> client_gone(const Caller& caller) {
+/// Why nobody waits for the body to be read any more. The server's own time for a request is longer
+/// than anybody waits for this, and is asked for once the model is known.
+std::optional<ApiError> no_longer_wanted(const Caller& caller) {
+  if (caller.timeout && Clock::now() >= caller.timeout->since + caller.timeout->timeout)
+    return RequestDeadline(std::chrono::seconds(0), caller.timeout, Clock::now()).error();
   if (!caller.gone || !caller.gone()) return std::nullopt;
   ApiError error;
   error.kind = ErrorKind::kClientGone;
@@ -154,27 +158,32 @@ std::optional<ApiError> client_gone(const Caller& caller) {
 
 /// Memory for parsing the body, and later for the answer, so that no request takes more than there
 /// is left for it. An error: there is too little.
-std::optional<ApiError> reserve_memory(RequestMemory& memory, InferenceCall& call) {
-  call.caller.reserve = [&memory, &call](size_t bytes, const Interruption& interruption) {
-    auto share = memory.answers.take(bytes, interruption);
+std::optional<ApiError> reserve_memory(const ApiContext& context, InferenceCall& call) {
+  RequestMemory& memory = *context.memory;
+  const ParsingCost cost = parsing_cost(call.http.body, context.limits.tokenizer_threads);
+  call.request_bytes = cost.request;
+  call.caller.reserve = [&memory, &call, inputs = cost.inputs](size_t bytes,
+                                                               const Interruption& interruption) {
+    // How many tokens there are is known by now.
+    call.reading.shrink_to(inputs + kIdBytesAtMost * call.report.tokens);
+    auto share = memory.answers.take(call.caller.identity.client, bytes, interruption);
     if (!share) return std::optional(std::move(share.error()));
     call.answer = std::move(*share);
     return std::optional<ApiError>();
   };
-  const ParsingCost cost = parsing_cost(call.http.body);
-  call.request_bytes = cost.request;
-  auto share = memory.reading.take(std::max(cost.parsing, cost.request),
-                                   [&] { return client_gone(call.caller); });
+  auto share =
+      memory.reading.take(call.caller.identity.client, std::max(cost.parsing, cost.request),
+                          [&] { return no_longer_wanted(call.caller); });
   if (!share) return std::move(share.error());
   call.reading = std::move(*share);
+  call.reading_bytes = call.reading.bytes();
   return std::nullopt;
 }
 
 /// What `call` has reserved for its answer, until that has been written; the rest is given back.
 std::shared_ptr<const void> answer_memory(RequestMemory& memory, InferenceCall& call) {
-  const size_t read = call.reading.bytes();
   call.reading = {};
-  memory.freed(read);
+  memory.freed(call.reading_bytes);
   return {new MemoryPool::Share(std::move(call.answer)), [&memory](MemoryPool::Share* share) {
             const size_t bytes = share->bytes();
             delete share;
@@ -189,7 +198,7 @@ HttpResponse handle(const ApiContext& context, const char* path, ErrorForm form,
   if (const auto refused = refuse_media_type(http)) return error_response(*refused, form);
   InferenceCall call{http, *context.models, std::move(*caller), {}, form};
   if (context.memory != nullptr) {
-    if (const auto error = reserve_memory(*context.memory, call))
+    if (const auto error = reserve_memory(context, call))
       return failed(context, path, *error, form);
   }
   auto body = handler(call);

@@ -24,6 +24,7 @@ struct InferenceCall {
   const InferenceService* chosen = nullptr;  // by what was asked for last
   MemoryPool::Share reading = {};  // for parsing the body; of it remains, once that is done,
   size_t request_bytes = 0;        // … what the request itself takes
+  size_t reading_bytes = 0;        // of what it was at first
   MemoryPool::Share answer = {};
 
   // Those of InferenceService, by the model that the request asks for (ModelDirectory::choose).

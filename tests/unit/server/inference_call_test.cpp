@@ -177,6 +177,39 @@ TEST_F(InferenceRoute, TakesMemoryForItsRequestAndItsAnswerAndGivesItBack) {
   EXPECT_EQ(memory.answers.bytes_in_use(), 0U);
 }
 
+TEST_F(InferenceRoute, WhoeverWaitsForMemoryWaitsNoLongerThanAskedFor) {
+  RequestMemory memory(size_t{1} << 20U, size_t{1} << 20U);
+  context_.memory = &memory;
+  const auto held = memory.reading.take(1, size_t{800} << 10U, [] { return std::nullopt; });
+  request_.body = R"({"input":")" + std::string(size_t{20} << 10U, 'a') + "\"}";
+  request_.fields.add("x-request-timeout-ms", "100");
+  const auto response = answer_of(computed);
+  EXPECT_EQ(response.status, 504);
+  EXPECT_THAT(response.body, HasSubstr("X-Request-Timeout-Ms"));
+  EXPECT_LT(std::chrono::steady_clock::now() - request_.received_at, std::chrono::seconds(5));
+}
+
+TEST_F(InferenceRoute, WhileItComputesItHoldsNoMoreThanItsInputsTake) {
+  RequestMemory memory(size_t{64} << 20U, size_t{1} << 20U);
+  context_.memory = &memory;
+  request_.body = R"({"input":")" + std::string(size_t{1} << 20U, 'a') + "\"}";
+  size_t reading = 0, computing = 0;
+  const auto reserves = [&](InferenceCall& call) {
+    reading = memory.reading.bytes_in_use();
+    const auto reserve = call.caller.reserve;
+    call.caller.reserve = [&, reserve](size_t bytes, const Interruption& interruption) {
+      auto error = reserve(bytes, interruption);
+      computing = memory.reading.bytes_in_use();
+      return error;
+    };
+    return computed(call);
+  };
+  EXPECT_EQ(answer_of(reserves).status, 200);
+  EXPECT_GE(reading, size_t{10} << 20U);
+  EXPECT_LT(computing, size_t{2} << 20U);
+  EXPECT_GE(computing, size_t{1} << 20U);
+}
+
 TEST_F(InferenceRoute, WhatThereIsNoMemoryForIs413) {
   RequestMemory small_reading(100, size_t{1} << 20U);
   context_.memory = &small_reading;

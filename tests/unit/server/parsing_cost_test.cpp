@@ -48,7 +48,7 @@ TEST(ParsingCost, IsNoLessThanTheParsedTree) {
     const auto tree = parse_json_object(body, kMembers);
     ASSERT_TRUE(tree);
     const size_t taken = bytes_allocated() - before;
-    const size_t told = parsing_cost(body).parsing;
+    const size_t told = parsing_cost(body, 2).parsing;
     EXPECT_GE(told, taken) << entry;
     // Nor many times as much, or requests would be turned away for nothing.
     EXPECT_LE(told, 5 * taken) << entry;
@@ -60,20 +60,39 @@ TEST(ParsingCost, OfOrdinaryTextIsAFewTimesItsBytes) {
   const std::string text =
       repeated("In a string, commas [and] {brackets}: cost \\\"nothing\\\". ", 2000);
   const std::string body = listed('"' + text + '"', 10);
-  const auto cost = parsing_cost(body);
+  const auto cost = parsing_cost(body, 2);
   EXPECT_LT(cost.parsing, 3 * body.size());
-  EXPECT_LT(cost.request, 11 * body.size());  // its tokens are 8 bytes for each of its bytes
+  EXPECT_LT(cost.inputs, 2 * body.size());
+  EXPECT_LT(cost.request, 12 * body.size());  // its tokens are 8 bytes for each of its bytes
   EXPECT_GE(cost.request, body.size());
 }
 
+TEST(ParsingCost, CountsTheTokensOfAsManyTextsAsAreTokenizedAtOnce) {
+  const std::string text(4'000'000, 'a');
+  const std::string body = listed('"' + text + '"', 4);
+  const size_t one = parsing_cost(body, 1).request;
+  EXPECT_GE(one, body.size() + 10 * text.size());
+  EXPECT_EQ(parsing_cost(body, 2).request, one + 10 * (text.size() + 1));
+  EXPECT_EQ(parsing_cost(body, 64).request, parsing_cost(body, 5).request);  // there are no more
+}
+
+TEST(ParsingCost, KnowsWhereStringsEnd) {
+  const auto cost = [](const std::string& text) {
+    return parsing_cost("[\"" + text + "\",[],[]]", 1).parsing;
+  };
+  // Were it to end elsewhere, there would be more lists, or fewer.
+  for (const std::string text : {"", "[[", R"(\"[)", R"(\\)", R"([\\\"[)", R"(\"\"\\)", R"(a\\)"})
+    EXPECT_EQ(cost(text), cost(std::string(text.size(), 'a'))) << text;
+}
+
 TEST(ParsingCost, IsBoundedWhereTheParserStops) {
-  const auto most = parsing_cost(listed("1", kJsonValuesMax)).parsing;
-  EXPECT_LE(parsing_cost(listed("1", 2 * kJsonValuesMax)).parsing, most + 100);
+  const auto most = parsing_cost(listed("1", kJsonValuesMax), 2).parsing;
+  EXPECT_LE(parsing_cost(listed("1", 2 * kJsonValuesMax), 2).parsing, most + 100);
 }
 
 TEST(ParsingCost, OfWhatIsNoJsonIsSomething) {
   for (const char* const body : {"", "\"", "\"\\", "[[[", "{\"a", "\\", "\"\\\"", "]]}}"}) {
-    const auto cost = parsing_cost(body);
+    const auto cost = parsing_cost(body, 2);
     EXPECT_GT(cost.parsing, 0U) << body;
     EXPECT_LT(cost.parsing, 2000U) << body;
   }
