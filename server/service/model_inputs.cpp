@@ -116,6 +116,8 @@ void cut(TokenIds& ids, size_t limit, Truncation truncation, size_t kept, size_t
   const size_t first =
       truncation == Truncation::kCutStart ? std::min(kept, limit - suffix) : limit - suffix;
   ids.erase(offset(first), offset(first + surplus));
+  // A text that is cut may have been megabytes long, and what is left waits for its turn.
+  ids.shrink_to_fit();
 }
 
 /// The first id that the model has no embedding for: published tables may be smaller than their

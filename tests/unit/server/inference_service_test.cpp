@@ -5,6 +5,8 @@
 #include <future>
 
 #include "fake_model.h"
+#include "server/service/model_inputs.h"
+#include "server/service/token_budget.h"
 
 namespace espalier::server {
 namespace {
@@ -671,6 +673,26 @@ TEST_F(ServiceWithASmallQueue, FullQueueIs429WithADelay) {
   forward_pass_.open();
   EXPECT_EQ(refused->kind, ErrorKind::kOverloaded);
   EXPECT_GE(refused->retry_after, std::chrono::seconds(1));
+}
+
+TEST(EmbeddingTokenIds, WhatIsCutOffATextTakesNoMemory) {
+  const ServedModel model = fake_served_model();
+  EmbeddingRequest request;
+  std::string text;
+  for (size_t i = 0; i < 100'000; ++i) text += "a tree ";
+  request.inputs = {text};
+  request.options.truncation = Truncation::kCutStart;
+  request.options.tokens_max = 8;
+  const EachInput each = [](size_t count, const InputTask& task) {
+    std::optional<ApiError> error;
+    for (size_t i = 0; i < count && !error; ++i) error = task(i);
+    return error;
+  };
+  TokenBudget budget(100, "input");
+  const auto ids = embedding_token_ids(model, request, each, budget);
+  ASSERT_TRUE(ids) << ids.error().message;
+  EXPECT_EQ(ids->front().size(), 8U);
+  EXPECT_LE(ids->front().capacity(), 100U);
 }
 
 }  // namespace
