@@ -133,6 +133,12 @@ Result<CohereEmbedBody> parse_cohere_embed(std::string_view body, CohereVersion 
   parsed.encodings = std::move(*encodings);
   if (parsed.encodings.empty() && version == CohereVersion::kV2)
     parsed.encodings.push_back(EmbeddingEncoding::kFloat);
+  if (!parsed.encodings.empty()) {
+    request.text_bytes_per_value = 0;
+    for (const auto encoding : parsed.encodings)
+      request.text_bytes_per_value += text_bytes_per_value(encoding);
+  }
+  request.returns_texts = true;
   request.model = model->value_or("");
   request.options = std::move(*options);
   if (*max_tokens) {
@@ -152,17 +158,16 @@ Result<std::string> render_cohere_embed(const EmbeddingAnswer& answer, const Coh
   append_json_string(id, out);
   out += R"(,"embeddings":)";
   if (body.encodings.empty()) {
-    auto list = render_embedding_list(answer.embeddings, EmbeddingEncoding::kFloat);
-    if (!list) return list;
-    out += *list;
+    if (auto error = append_embedding_list(answer.embeddings, EmbeddingEncoding::kFloat, out))
+      return tl::unexpected(std::move(*error));
   } else {
     char separator = '{';
     for (const auto encoding : body.encodings) {
-      auto list = render_embedding_list(answer.embeddings, encoding);
-      if (!list) return list;
       out += separator;
       append_json_string(name_of(encoding), out);
-      out += ':' + *list;
+      out += ':';
+      if (auto error = append_embedding_list(answer.embeddings, encoding, out))
+        return tl::unexpected(std::move(*error));
       separator = ',';
     }
     out += '}';

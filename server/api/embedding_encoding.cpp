@@ -113,6 +113,23 @@ bool append_embedding(std::span<const float> embedding, EmbeddingEncoding encodi
   return true;
 }
 
+size_t text_bytes_per_value(EmbeddingEncoding encoding) {
+  switch (encoding) {
+    case EmbeddingEncoding::kFloat:
+      return 2 * 13;
+    case EmbeddingEncoding::kBase64:
+      return 2 * 6;
+    case EmbeddingEncoding::kInt8:
+      return 2 * 5;
+    case EmbeddingEncoding::kUint8:
+      return 2 * 4;
+    case EmbeddingEncoding::kBinary:
+    case EmbeddingEncoding::kUbinary:
+      return 2 * 1;  // of a byte for eight values
+  }
+  return 0;
+}
+
 ApiError not_finite(size_t input) {
   ApiError error;
   error.message =
@@ -120,14 +137,15 @@ ApiError not_finite(size_t input) {
   return error;
 }
 
-Result<std::string> render_embedding_list(const std::vector<std::vector<float>>& embeddings,
-                                          EmbeddingEncoding encoding) {
-  std::string out = "[";
+std::optional<ApiError> append_embedding_list(const std::vector<std::vector<float>>& embeddings,
+                                              EmbeddingEncoding encoding, std::string& out) {
+  out += '[';
   for (size_t i = 0; i < embeddings.size(); ++i) {
     if (i > 0) out += ',';
-    if (!append_embedding(embeddings[i], encoding, out)) return tl::unexpected(not_finite(i));
+    if (!append_embedding(embeddings[i], encoding, out)) return not_finite(i);
   }
-  return out + "]";
+  out += ']';
+  return std::nullopt;
 }
 
 }  // namespace espalier::server

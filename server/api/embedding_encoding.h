@@ -39,8 +39,11 @@ bool append_embedding(std::span<const float> embedding, EmbeddingEncoding encodi
 /// What a client is told then (kInternal).
 ApiError not_finite(size_t input);
 
-/// [embedding, …] as JSON; not_finite() for the first with such a value.
-Result<std::string> render_embedding_list(const std::vector<std::vector<float>>& embeddings,
-                                          EmbeddingEncoding encoding);
+/// Bytes that a value takes at most, twice while the text grows.
+size_t text_bytes_per_value(EmbeddingEncoding encoding);
+
+/// Appends [embedding, …] as JSON; not_finite() for the first with such a value.
+std::optional<ApiError> append_embedding_list(const std::vector<std::vector<float>>& embeddings,
+                                              EmbeddingEncoding encoding, std::string& out);
 
 }  // namespace espalier::server

@@ -100,7 +100,7 @@ Result<EmbeddingsBody> parse_embeddings_body(std::string_view body) {
   request.dimensions_field = vector->dimensions_field;
   request.normalize = vector->normalize;
   request.wants_trie = wants_trie->value_or(false);
-  if (*encoding == EmbeddingEncoding::kBase64) request.text_bytes_per_value = 12;
+  request.text_bytes_per_value = text_bytes_per_value(*encoding);
   return parsed;
 }
 

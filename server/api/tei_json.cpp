@@ -37,19 +37,22 @@ ApiError nested(ApiError error) {
 Result<json> parse_object(std::string_view body, std::span<const std::string_view> members) {
   auto object = parse_json_object(body, members);
   if (!object) return object;
-  const json parameters = object->value("parameters", json());
+  // Not copied: they may be all of a large body.
+  json parameters;
+  if (const auto found = object->find("parameters"); found != object->end())
+    parameters = std::exchange(*found, json());
   if (!parameters.is_null() && !parameters.is_object()) {
     return tl::unexpected(
         invalid_param("parameters", "`parameters` must be an object, not " + describe(parameters)));
   }
-  for (const auto& [name, value] : parameters.items()) {
+  for (auto& [name, value] : parameters.items()) {
     if (value.is_null() || name == "inputs" || name == "parameters") continue;
     if (has_value(*object, name.c_str()) && (*object)[name] != value) {
       return tl::unexpected(invalid_param(
           "parameters." + name,
           "`parameters." + name + "` and `" + name + "` say different things; send one of them"));
     }
-    (*object)[name] = value;
+    (*object)[name] = std::move(value);
   }
   if (auto refused = refuse_unserved(*object)) return tl::unexpected(std::move(*refused));
   return object;
@@ -97,7 +100,10 @@ Result<EmbeddingRequest> parse_tei_embed(std::string_view body, TeiVectors vecto
 }
 
 Result<std::string> render_tei_embeddings(const EmbeddingAnswer& answer) {
-  return render_embedding_list(answer.embeddings, EmbeddingEncoding::kFloat);
+  std::string out;
+  if (auto error = append_embedding_list(answer.embeddings, EmbeddingEncoding::kFloat, out))
+    return tl::unexpected(std::move(*error));
+  return out;
 }
 
 Result<std::string> render_token_embeddings(const TokenEmbeddingAnswer& answer) {
@@ -116,7 +122,8 @@ Result<std::string> render_token_embeddings(const TokenEmbeddingAnswer& answer) 
     }
     out += ']';
   }
-  return out + "]";
+  out += ']';
+  return out;
 }
 
 Result<EmbeddingRequest> parse_similarity(std::string_view body) {

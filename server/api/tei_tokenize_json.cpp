@@ -63,7 +63,8 @@ std::string render_tokens(const std::vector<TokenizedText>& texts,
     }
     out += ']';
   }
-  return out + "]";
+  out += ']';
+  return out;
 }
 
 Result<DecodeRequest> parse_decode(std::string_view body) {
@@ -95,7 +96,8 @@ std::string render_texts(const std::vector<std::string>& texts) {
     if (out.size() > 1) out += ',';
     append_json_string(text, out);
   }
-  return out + "]";
+  out += ']';
+  return out;
 }
 
 }  // namespace espalier::server

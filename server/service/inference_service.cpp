@@ -188,6 +188,16 @@ std::vector<double> cosines(const ServedModel& model,
   return cosines;
 }
 
+/// Of the texts in an answer, twice while it grows. What JSON writes in more bytes took as many in
+/// the request, and is counted there.
+size_t returned_text_bytes(const EmbeddingRequest& request) {
+  size_t bytes = 0;
+  if (request.returns_texts)
+    for (const auto& input : request.inputs)
+      if (const auto* const text = std::get_if<std::string>(&input)) bytes += text->size();
+  return 2 * bytes;
+}
+
 /// Of the answer's text, twice while it grows.
 size_t score_text_bytes(const ScoreRequest& request) {
   size_t bytes = kScoreTextBytes * request.documents.size();
@@ -331,7 +341,8 @@ Result<EmbeddingAnswer> InferenceService::embed(const EmbeddingRequest& request,
   if (auto error = run.take_inputs(request)) return tl::unexpected(std::move(*error));
   const size_t values = run.sequences() * model_.embedding_size;
   if (auto error = run.reserve(run.sequences() * model_.hidden_size + values,
-                               request.text_bytes_per_value * values, request.wants_trie))
+                               request.text_bytes_per_value * values + returned_text_bytes(request),
+                               request.wants_trie))
     return tl::unexpected(std::move(*error));
 
   EmbeddingAnswer answer;

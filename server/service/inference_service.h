@@ -41,6 +41,7 @@ struct EmbeddingRequest {
   const char* dimensions_field = "dimensions";  // that holds them
   std::optional<bool> normalize;                // absent: as the model says
   bool wants_trie = false;
+  bool returns_texts = false;        // in the answer
   size_t text_bytes_per_value = 26;  // of the answer at most: numbers, twice while the text grows
 
   /// What the request calls input `index`: "input[3]".

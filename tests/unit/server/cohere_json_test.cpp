@@ -40,6 +40,18 @@ TEST(CohereRequest, TextsAndOptionsAreRead) {
   EXPECT_THAT(body.encodings, ElementsAre(EmbeddingEncoding::kFloat, EmbeddingEncoding::kInt8));
 }
 
+TEST(CohereRequest, MemoryForEachTypeAndForTheTextsIsAskedFor) {
+  EXPECT_TRUE(parsed(R"({"texts":["a"]})").request.returns_texts);
+  const std::string all =
+      R"({"texts":["a"],"embedding_types":["float","base64","int8","uint8","binary","ubinary"]})";
+  size_t most = 0;
+  for (const char* const name : {"float", "base64", "int8", "uint8", "binary", "ubinary"})
+    most += text_bytes_per_value(*embedding_encoding(name));
+  EXPECT_EQ(parsed(all).request.text_bytes_per_value, most);
+  EXPECT_EQ(parsed(R"({"texts":["a"]})", CohereVersion::kV1).request.text_bytes_per_value,
+            text_bytes_per_value(EmbeddingEncoding::kFloat));
+}
+
 TEST(CohereRequest, WithoutTypesV1HasPlainFloatsAndV2ThoseByName) {
   EXPECT_THAT(parsed(R"({"texts":["a"]})").encodings, ElementsAre(EmbeddingEncoding::kFloat));
   EXPECT_THAT(parsed(R"({"texts":["a"]})", CohereVersion::kV1).encodings, ElementsAre());

@@ -101,5 +101,16 @@ TEST(EmbeddingEncodings, WhatIsNotFiniteIsRefusedInEveryEncoding) {
   EXPECT_EQ(http_status(not_finite(3).kind), 500);
 }
 
+TEST(EmbeddingEncodings, NoValueTakesMoreTextThanIsAskedFor) {
+  // As long as usual embeddings' values become; those near zero, which take three more, are few.
+  const std::vector<float> longest(1024, -0.0123456784F);
+  for (const char* const name : {"float", "base64", "int8", "uint8", "binary", "ubinary"}) {
+    const auto encoding = *embedding_encoding(name);
+    std::string out;
+    ASSERT_TRUE(append_embedding(longest, encoding, out));
+    EXPECT_LE(2 * out.size(), text_bytes_per_value(encoding) * longest.size() + 64) << name;
+  }
+}
+
 }  // namespace
 }  // namespace espalier::server
