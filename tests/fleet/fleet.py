@@ -83,31 +83,37 @@ class Replica:
 
 
 class Proxy(Server):
-    """HAProxy. Requests as of a Server; `substitutions` are made in the configuration: [(regular expression, text)]."""
+    """HAProxy. Requests as of a Server; `substitutions` are made in the configuration: [(regular expression, text)]. One process, in the
+    foreground, which is killed as one; with `master`, as services and containers run it, a master and a worker."""
 
-    def __init__(self, settings, substitutions=()):  # pylint: disable=super-init-not-called
-        with open(CONFIG, encoding="utf-8") as file:
-            text = file.read()
-        for pattern, replacement in substitutions:
-            text, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
-            assert count > 0, f"nothing in {CONFIG} is {pattern}"
+    def __init__(self, settings, substitutions=(), master=False):  # pylint: disable=super-init-not-called
         self._config = tempfile.NamedTemporaryFile("w", suffix=".cfg", encoding="utf-8")
-        self._config.write(text)
-        self._config.flush()
+        self.write_configuration(substitutions)
         self.port, self.stats_port = free_port(), free_port()
         self.log = []
         environment = proxy_environment({"ESPALIER_PROXY_BIND": f"127.0.0.1:{self.port}",
                                          "ESPALIER_PROXY_STATS_BIND": f"127.0.0.1:{self.stats_port}", **settings})
-        # In the foreground, without a master: one process, which is killed as one.
-        self.process = subprocess.Popen([HAPROXY, "-db", "-f", self._config.name], env=environment,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        text=True, errors="replace")
+        self.process = subprocess.Popen([HAPROXY, *(["-W"] if master else []), "-db", "-f", self._config.name],
+                                        env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, errors="replace")
         self._reader = threading.Thread(target=self._read_output, daemon=True)
         self._reader.start()
 
     def _read_output(self):
         for line in self.process.stdout:
             self.log.append(line)
+
+    def write_configuration(self, substitutions):
+        """What its next start or reload reads."""
+        with open(CONFIG, encoding="utf-8") as file:
+            text = file.read()
+        for pattern, replacement in substitutions:
+            text, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
+            assert count > 0, f"nothing in {CONFIG} is {pattern}"
+        self._config.seek(0)
+        self._config.truncate()
+        self._config.write(text)
+        self._config.flush()
 
     def requests_logged(self):
         """Fields of each request's log line, oldest first. HAProxy drops lines when this process does not read fast enough."""
@@ -149,23 +155,23 @@ class Proxy(Server):
 
 
 class Fleet:
-    """Replicas and the proxy before them; `options` are the replicas', `settings` the proxy's environment."""
+    """Replicas and the proxy before them; `options` are the replicas', `settings` the proxy's environment, the rest is as of Proxy."""
 
-    def __init__(self, case, replicas=3, options=(), settings=None, substitutions=()):
+    def __init__(self, case, replicas=3, options=(), settings=None, substitutions=(), master=False):
         add_cleanup = case.addClassCleanup if isinstance(case, type) else case.addCleanup
         self.replicas = []
         for number in range(1, replicas + 1):
             self.replicas.append(Replica(f"replica{number}", *options))
             add_cleanup(self.replicas[-1].close)
-        self.proxy = self.add_proxy(add_cleanup, settings, substitutions)
+        self.proxy = self.add_proxy(add_cleanup, settings, substitutions, master)
 
-    def add_proxy(self, add_cleanup, settings=None, substitutions=()):
+    def add_proxy(self, add_cleanup, settings=None, substitutions=(), master=False):
         """Another one before the same replicas; all of them are up for it when this returns."""
         environment = {}
         for number, replica in enumerate(self.replicas, 1):
             environment[f"ESPALIER_REPLICA_{number}"] = replica.address
             environment[f"ESPALIER_CHECK_PORT_{number}"] = str(replica.admin_port)
-        proxy = Proxy({**environment, **(settings or {})}, substitutions)
+        proxy = Proxy({**environment, **(settings or {})}, substitutions, master)
         add_cleanup(proxy.close)
 
         def all_up():

@@ -1,13 +1,11 @@
 """Where requests go: which key each has, what becomes of large, compressed and broken ones, and which replicas are used."""
 
-import contextlib
 import gzip
 import http.client
 import json
 import os
 import re
 import shutil
-import ssl
 import subprocess
 import tempfile
 import time
@@ -369,35 +367,6 @@ class ConfigurationTest(EspalierTest):
             variables = set(re.findall(r"ESPALIER_[A-Z_]+[A-Z]", file.read()))
         with open(os.path.join(SOURCE, "docs", "deploy", "fleet.md"), encoding="utf-8") as file:
             self.assertEqual(variables - set(re.findall(r"ESPALIER_[A-Z_]+[A-Z]", file.read())), set())
-
-    def test_the_commented_lines_work(self):
-        with tempfile.TemporaryDirectory() as folder:
-            pem = os.path.join(folder, "espalier.pem")
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
-                            "/CN=localhost", "-keyout", pem, "-out", pem + ".crt"], check=True, capture_output=True)
-            with open(pem, "a", encoding="ascii") as file, open(pem + ".crt", encoding="ascii") as certificate:
-                file.write(certificate.read())
-            port = free_port()
-            fleet = Fleet(self, 1, substitutions=[(r"#bind \*:8443 ssl crt \S+", f"bind 127.0.0.1:{port} ssl crt {pem}"),
-                                                  ("#(stick-table|tcp-request)", r"\1"), ("conn_cur gt 100", "conn_cur gt 5")])
-            trusting = ssl.create_default_context(cafile=pem + ".crt")
-            trusting.check_hostname = False
-            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=time_limit(60), context=trusting)
-            connection.request("POST", RERANK, json.dumps({"query": "salt", "documents": DOCUMENTS}), {"Content-Type": "application/json"})
-            self.assertEqual(connection.getresponse().status, 200)
-            connection.close()
-
-            def answer():
-                try:
-                    return fleet.proxy.exchange(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
-                except ConnectionError:
-                    return None
-            with contextlib.ExitStack() as open_ones:
-                for _ in range(8):  # those beyond the fifth are reset
-                    with contextlib.suppress(ConnectionError):
-                        open_ones.enter_context(fleet.proxy.connect())
-                wait_until(lambda: answer() is None, "too many connections")
-            wait_until(answer, "an answer again")
 
 
 if __name__ == "__main__":

@@ -272,15 +272,15 @@ class RenderingsTest(unittest.TestCase):
 
     @for_every_rendering
     def test_the_routers_memory_holds_its_connections_buffers(self, objects):
-        bufsize = int(re.search(r"presetenv ESPALIER_PROXY_BUFFER_BYTES (\d+)",
+        bufsize = int(re.search(r"\{ESPALIER_PROXY_BUFFER_BYTES-(\d+)\}",
                                 (CONFIGS / "haproxy.cfg").read_text(encoding="utf-8")).group(1))
         for item in of_kind(objects, "Deployment"):
             container, = item["spec"]["template"]["spec"]["containers"]
             if container["name"] != "haproxy":
                 continue
             settings = variables(objects, container)
-            needed = 2 * bufsize * int(settings["ESPALIER_PROXY_CONNECTIONS"])
-            self.assertGreater(quantity(container["resources"]["limits"]["memory"]), 1.1 * needed)
+            needed = 3 * bufsize * int(settings["ESPALIER_PROXY_CONNECTIONS"])
+            self.assertGreater(quantity(container["resources"]["limits"]["memory"]), needed + 100 * 2**20)
 
     # Options, scaling ---------------------------------------------------------------------------------------------
 
