@@ -1,6 +1,6 @@
 """Replicas are killed and restarted under load, again and again, and no client sees it.
 
-For ESPALIER_FLEET_SECONDS (30), clients with one connection and clients with one a request send rerank, embeddings, long inputs and large
+For ESPALIER_FLEET_SECONDS (20), clients with one connection and clients with one a request send rerank, embeddings, long inputs and large
 bodies through HAProxy. Meanwhile a replica is killed as by `kill -9` and started again, then all three are restarted in turn by
 SIGTERM, and so on. Every answer must be 200 with the numbers of a lone server.
 
@@ -18,7 +18,7 @@ from fleet import Fleet, wait_until
 from espalier_server import EspalierTest, Server
 from traffic import Client, huge_questions, mixed_questions
 
-SECONDS = float(os.environ.get("ESPALIER_FLEET_SECONDS", "30"))
+SECONDS = float(os.environ.get("ESPALIER_FLEET_SECONDS", "20"))
 KEEP_ALIVE_CLIENTS = 6
 ONE_SHOT_CLIENTS = 3
 
