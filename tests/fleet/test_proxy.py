@@ -165,10 +165,13 @@ class ClientsTest(EspalierTest):
             except ConnectionError:
                 return None
         with contextlib.ExitStack() as held:
-            for _ in range(8):  # those beyond the fifth are reset
+
+            def refused():  # one more at a time: of several at once, some below the limit are reset, too
                 with contextlib.suppress(ConnectionError):
                     held.enter_context(proxy.connect())
-            wait_until(lambda: answer() is None, "too many connections")
+                return answer() is None
+            wait_until(refused, "too many connections")
+            wait_until(lambda: proxy.statistics()["api", "FRONTEND"]["scur"] == "5", "five connections")
             with socket.create_connection(("127.0.0.1", proxy.port), source_address=("127.0.0.5", 0)) as other:
                 other.sendall(request())
                 self.assertEqual(read_answer(other).status, 200)
