@@ -176,8 +176,8 @@ class FleetFilesTest(DeployTest):
             self.assertEqual(int(self.services[name]["environment"]["ESPALIER_ADMIN_PORT"]), ADMIN_PORT)
             self.assertNotIn("ports", self.services[name])
         proxy = read("configs", "haproxy.cfg")
-        self.assertIn(f"presetenv ESPALIER_PROXY_BIND *:{PROXY_PORT}", proxy)
-        self.assertIn(f"presetenv ESPALIER_PROXY_STATS_BIND *:{PROXY_METRICS_PORT}", proxy)
+        self.assertIn(f"{{ESPALIER_PROXY_BIND-*:{PROXY_PORT}}}", proxy)
+        self.assertIn(f"{{ESPALIER_PROXY_STATS_BIND-*:{PROXY_METRICS_PORT}}}", proxy)
 
     def test_haproxy_accepts_its_configuration_with_this_environment(self):
         if shutil.which("haproxy") is None:
