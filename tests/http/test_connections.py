@@ -2,6 +2,7 @@
 
 import os
 import resource
+import socket
 import tempfile
 import time
 import unittest
@@ -12,6 +13,8 @@ from test_admin_port import fetch
 EMBEDDINGS = "/v1/embeddings"
 IDLE = 1000
 SLOW = 400  # more than there are request threads
+LISTENING = "0A"  # in /proc/net/tcp
+READERS = 20
 LIVE = b"GET /livez HTTP/1.1\r\nHost: t\r\n\r\n"
 
 
@@ -20,6 +23,14 @@ def cpu_seconds(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii") as file:
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def bytes_to_send(port):
+    """Of each connection to this port, what the kernel holds of the server's answers."""
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        lines = [line.split() for line in file.readlines()[1:]]
+    return [int(queues.split(":")[0], 16) for _, local, _, state, queues, *_ in lines
+            if state != LISTENING and int(local.rpartition(":")[2], 16) == port]
 
 
 class ConnectionsTest(EspalierTest):
@@ -76,6 +87,22 @@ class ConnectionsTest(EspalierTest):
             connection.sendall(rest + (b"" if number < SLOW // 2 else b"\r\n0\r\n\r\n"))
         for connection in slow:
             self.assertEqual(read_answer(connection).status, 200)
+        server.stop()
+
+    def test_readers_that_stop_hold_little_of_the_kernels_memory(self):
+        server = self.start()
+        readers = self.open(server, READERS, b"GET /docs HTTP/1.1\r\nHost: t\r\n\r\n" * 200)
+        for _ in range(3):  # what has been read makes the kernel take more
+            for reader in readers:
+                reader.recv(16 * 1024)
+            time.sleep(0.5)
+        held = bytes_to_send(server.port)
+        self.assertGreaterEqual(len(held), READERS)
+        self.assertGreater(sum(held), 0)
+        self.assertLess(sum(held) / len(held), 160 * 1024)
+        self.assert_serves(server)
+        for reader in readers:
+            reader.close()
         server.stop()
 
     def test_without_descriptors_the_longest_idle_make_room(self):
