@@ -7,8 +7,6 @@ namespace {
 
 /// More than this helps nobody: what waits is bounded, too.
 constexpr size_t kRequestBytesMax = size_t{4} << 30U;
-/// Largest bodies that may be in memory at once.
-constexpr size_t kLargestBodiesAtOnce = 8;
 /// A body may take no more than this part of what all have.
 constexpr size_t kBodiesMin = 4;
 /// Of a connection beside its buffer: sockets, TLS.
@@ -22,9 +20,9 @@ RequestBudget request_budget(const MemoryLimit& limit, size_t resident, size_t b
   const size_t left = limit.bytes > resident ? limit.bytes - resident : 0;
   const size_t all = std::clamp(left / 4 * 3, kRequestBytesMin, kRequestBytesMax);
   RequestBudget budget;
-  budget.http.bodies = std::min(all / 4, kLargestBodiesAtOnce * body_bytes_max);
+  budget.http.bodies = std::min(all / 4, server::kLargestBodiesAtOnce * body_bytes_max);
   budget.http.body_bytes_max = std::min(body_bytes_max, all / 4 / kBodiesMin);
-  budget.http.unsent = std::min(all / 8, kLargestBodiesAtOnce * body_bytes_max);
+  budget.http.unsent = std::min(all / 8, server::kLargestBodiesAtOnce * body_bytes_max);
   budget.reading = all / 4;
   budget.answers = all / 8 * 3;
   budget.http.answers = budget.answers;

@@ -211,8 +211,7 @@ bool ConnectionLoop::make_room() {
     warns_again_at_ = now + kWarningPause;
     spdlog::warn(
         "{} connections are open, as many as may be: {}. More memory or a higher limit of open "
-        "files "
-        "(ulimit -n), whichever is short, lets more in",
+        "files (ulimit -n), whichever is short, lets more in",
         open_connections(),
         idle.empty() ? "all are in use, so new ones wait"
                      : "those that have waited longest for a request are closed for new ones");

@@ -24,8 +24,6 @@ namespace {
 
 /// Threads for GET and HEAD, whose handlers wait for nothing.
 constexpr size_t kProbeThreads = 2;
-/// Largest bodies that may be in memory at once; more are answered 429.
-constexpr size_t kLargestBodiesAtOnce = 8;
 constexpr int kNoContent = 204;
 
 ApiError http_error(ErrorKind kind, std::string message) {

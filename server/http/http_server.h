@@ -106,6 +106,9 @@ struct HttpServerOptions {
   TrustedProxies trusted_proxies = {};
 };
 
+/// Largest bodies that may be in memory at once; more are answered 429.
+inline constexpr size_t kLargestBodiesAtOnce = 8;
+
 /// Less memory than HttpServerOptions allow.
 struct HttpMemory {
   size_t body_bytes_max = 0;  // of one body, after decoding

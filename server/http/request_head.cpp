@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "server/http/field_text.h"
+
 namespace espalier::server {
 namespace {
 
@@ -53,13 +55,6 @@ std::string lower_case(std::string_view text) {
   for (char& c : lower)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return lower;
-}
-
-std::string_view trim(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
 }
 
 /// Takes the text up to `separator` off `rest`, or all of it.

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "server/http/field_text.h"
+
 namespace espalier::server {
 namespace {
 
@@ -47,12 +49,6 @@ IpNetwork parse_network(const std::string& text) {
                      " for the one address");
   }
   return network;
-}
-
-std::string_view trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 /// Whether `text` is empty, or a colon and a port.
